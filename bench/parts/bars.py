@@ -5,6 +5,19 @@ import random
 import statistics
 import sys
 
+# Every bench takes it: what is not installed is left out, instead of failing the bench.
+AVAILABLE = "--available"
+
+
+def taken(flag):
+    """Whether a flag was given that all benches share; their own parsers do not see it."""
+    is_given = flag in sys.argv[1:]
+    sys.argv[1:] = [word for word in sys.argv[1:] if word != flag]
+    return is_given
+
+
+IS_AVAILABLE = taken(AVAILABLE)
+
 
 def interval_of(figure, values, rounds=4000):
     """A figure of these values and its bootstrap 95 % interval. The seed is fixed: the same values give the same
@@ -25,6 +38,7 @@ class Bars:
     def __init__(self, name):
         self.name = name
         self.all = []
+        self.takes_available = IS_AVAILABLE
         print(f"{name}: {'bar':<62} {'value':>12} {'limit':>10}  ok", file=sys.stderr)
 
     def _add(self, bar, value, unit, limit, ok, interval=None, reason=None):
@@ -74,6 +88,10 @@ class Bars:
     def undecided(self, bar, unit, limit, reason):
         """It could not be measured here."""
         self._add(bar, None, unit, limit, None, None, reason)
+
+    def missing(self, bar, unit, limit, reason):
+        """What it needs is not installed: a miss, unless what is available was asked for."""
+        self._add(bar, None, unit, limit, None if self.takes_available else False, None, reason)
 
     def failed(self, bar, reason):
         """It could not be measured, and should have been."""

@@ -6,6 +6,7 @@ of it by the load's own clock; with a folder, it records meanwhile. The bench re
 forecasts from that recording alone, and then measures each of the case's steps.
 """
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import itertools
@@ -247,6 +248,26 @@ class Load:
             raise Failed(f"the load was not answered as it should: {said['errors'] or said['statuses']}")
         elapsed_ns = max(end for _, end in spans) - min(start for start, _ in spans)
         return Truth(len(spans), elapsed_ns / 1e9, sum(end - start for start, end in spans) / len(spans))
+
+
+class Loads(Load):
+    """Several loads at an address at the same time, each with its own flags: groups of clients."""
+
+    def go(self, seconds, truth=None, **more):
+        """All of them, for so long; what they said together."""
+
+        def one(at_and_flags):
+            at, flags = at_and_flags
+            own = {"truth": f"{truth}.{at}"} if truth else {}
+            return vload(self.url, *flags, "--duration", f"{seconds}s", prefix=self.prefix, **own, **more)
+
+        with concurrent.futures.ThreadPoolExecutor(len(self.flags)) as pool:
+            said = list(pool.map(one, enumerate(self.flags)))
+        if truth:
+            parts = [pathlib.Path(f"{truth}.{at}").read_text(encoding="ascii") for at in range(len(self.flags))]
+            pathlib.Path(truth).write_text("".join(parts), encoding="ascii")
+        both = {key: sum(of[key] for of in said) for key in ("unexpected", "answered")}
+        return {**both, "errors": [of["errors"] for of in said], "statuses": [of["statuses"] for of in said]}
 
 
 def free_ports(count):

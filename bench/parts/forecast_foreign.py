@@ -6,7 +6,7 @@ import os
 import pathlib
 import shutil
 
-from .forecast import Case, Load, Step, free_ports, served
+from .forecast import Case, Load, Loads, Quota, Step, free_ports, served
 from .forecast_tiers import TESTBED, gunicorn, postgres
 from .programs import Failed, run
 from .tiers import find, put
@@ -101,6 +101,53 @@ class GoPool(WithDatabase):
         size = self.sizes[step and step.label]
         with served([self.place / "poolserver", port, size, self.dsn.replace(" gssencmode=disable", "")], port, self.place):
             yield self.load(port, self.clients)
+
+
+class InGo(Foreign):
+    """`semaphore.go`, built once."""
+
+    def __enter__(self):
+        if not find("go"):
+            raise Failed("Go is missing; remedy: scripts/install bench")
+        (self.port,) = free_ports(1)
+        env = {**os.environ, "GO111MODULE": "off"}
+        self.program = self.place / "goserver"
+        run(["go", "build", "-o", self.program, TESTBED / "semaphore.go"], 300, env=env)
+        return self
+
+
+class Semaphore(InGo):
+    """Twelve clients at a Go server with three places inside: who waits for one is seen by nobody. Then six places."""
+
+    name, number = "semaphore", 26
+
+    def steps(self):
+        return [Step("6 places", (f"pool goserver:{self.port}/places=+3",))]
+
+    @contextlib.contextmanager
+    def system(self, step):
+        (port,) = free_ports(1) if step else (self.port,)
+        with served([self.program, port, 6 if step else 3], port, self.place):
+            load = ("--connections", "12", "--mix", "/held=1")
+            yield Load(f"http://127.0.0.1:{port}", self.place, *load, watch=("--port", port))
+
+
+class Groups(InGo):
+    """Two groups of clients that ask for different things of a server on part of a processor; then it has twice as much."""
+
+    name, number = "groups", 27
+    bottleneck = r"processor|cpu"
+    groups = (("--connections", "3", "--mix", "/slow=1"), ("--connections", "2", "--rate", "40", "--mix", "/fast=1"))
+
+    def steps(self):
+        return [Step("twice as fast", (f"speed goserver:{self.port}=2x",))]
+
+    @contextlib.contextmanager
+    def system(self, step):
+        (port,) = free_ports(1) if step else (self.port,)
+        with Quota("groups", 0.8 if step else 0.4) as quota:
+            with served([*quota.prefix, self.program, port, 0], port, self.place):
+                yield Loads(f"http://127.0.0.1:{port}", self.place, *self.groups, watch=("--port", port))
 
 
 class Puma(WithDatabase):
@@ -253,4 +300,4 @@ class HaProxy(Foreign):
             yield Load(f"http://127.0.0.1:{port}", self.place, *load, watch=watch)
 
 
-CASES = (Hikari, GoPool, Puma, Fpm, Uwsgi, HaProxy)
+CASES = (Hikari, GoPool, Puma, Fpm, Uwsgi, HaProxy, Semaphore, Groups)

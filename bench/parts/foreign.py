@@ -8,12 +8,13 @@ import contextlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
 
 from .programs import ROOT, TARGET, WAIT_S, Failed, free_port, program, run, server, until_answered, wait_for_file
-from .tiers import find, postgresql, put
+from .tiers import find, nginx_line, postgresql, put
 
 CODE = ROOT / "testbeds" / "foreign"
 HAVE = ROOT / "target" / "foreign"
@@ -44,6 +45,8 @@ class Place:
         self.log.touch(mode=0o666)
         self.log.chmod(0o666)
         self.ports, self.pids = {}, []
+        # how the recorder is asked, and what happens between the two halves of the load
+        self.flags, self.meanwhile = [], None
 
     def start(self, name, line, port, socket=None, **env):
         """Starts a server and waits until it answers, or its socket is there; its words go to a file of its name."""
@@ -59,6 +62,16 @@ class Place:
         except Failed:
             raise Failed(f"{name} did not start: {(self.at / f'{name}.out').read_text()[-300:]}") from None
         return port
+
+    def end(self, pid):
+        """Ends a server that was started here."""
+        os.kill(pid, signal.SIGTERM)
+        limit = time.monotonic() + WAIT_S
+        # it stays a zombie until the context ends
+        while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            if time.monotonic() > limit:
+                raise Failed(f"process {pid} does not end")
+            time.sleep(0.02)
 
     def wait_for(self, path, text):
         """Until a program without a port says that it is ready."""
@@ -93,6 +106,31 @@ class Place:
     def stores(self):
         """What most of the services call."""
         return {"PG": self.database(), "REDIS": self.redis(), "DOWN": self.plain()}
+
+
+def restart(place):
+    """nginx before an application that is started anew amid the recording, which selects by ports."""
+    down, app, port = place.plain(), free_port(), free_port()
+
+    def start():
+        place.start("app", [SYSTEM_PYTHON, CODE / "plain.py", app, place.log, down], app)
+        return place.pids[-1]
+
+    first = start()
+
+    def again():
+        place.end(first)
+        start()
+
+    place.flags = ["--port", f"{port},{app},{down}"]
+    place.meanwhile = again
+    line = nginx_line(place.at, """
+        server {
+            listen 127.0.0.1:@port@;
+            location / { proxy_pass http://127.0.0.1:@app@; }
+        }
+        """, port=port, app=app)
+    return place.start("nginx", line, port)
 
 
 def puma(place):
@@ -338,6 +376,12 @@ def hedged(place):
     return place.start("hedged", [SYSTEM_PYTHON, CODE / "hedged.py", port, place.log, *behind], port)
 
 
+def child(place):
+    """A service that asks its children by pipes."""
+    port = free_port()
+    return place.start("child", [SYSTEM_PYTHON, CODE / "child.py", port, place.log, place.plain("down")], port)
+
+
 UVLOOP = next(VENV.glob("lib/*/site-packages/uvloop"), VENV / "uvloop")
 DATABASE = "/usr/lib/postgresql/*/bin/initdb"
 # What a system is called, what it needs, how it is started.
@@ -354,11 +398,11 @@ SYSTEMS = {
     "envoy": ([str(HAVE / "venv/bin/envoy")], envoy),
     "squid": (["squid"], squid),
     "redis-queue": (["uwsgi-core", "redis-server", str(PYTHON)], redis_queue),
+    "restart": (["nginx"], restart),
     "rabbitmq": (["uwsgi-core", "/usr/lib/rabbitmq/bin/rabbitmq-server", str(PYTHON)], rabbit),
 }
-# How the recorder is asked, where not as always.
+# How the recorder is asked where the probes of asyncio are measured by themselves.
 ASYNCIO = ["--runtimes=python"]
-FLAGS = {"go": ["--runtimes=go"], "fastapi": ASYNCIO, "fastapi-uvloop": ASYNCIO, "aiohttp": ASYNCIO, "tornado": ASYNCIO}
 BIND = ["-b", "127.0.0.1:@PORT@"]
 RACK = CODE / "memcached.ru"
 # A second look, at ten more: `bench/foreign more`.
@@ -376,6 +420,7 @@ MORE = {
     "mod_wsgi": mod_wsgi,
     "passing": passing,
     "hedged": hedged,
+    "child": child,
 }
 for _name, _start in MORE.items():
     SYSTEMS[_name] = (["memcached"], _start)

@@ -177,7 +177,7 @@ def server_suite(bars, place, quick, kind):
     """One suite, its parts on several workers."""
     lacking = kind.missing()
     if lacking:
-        bars.undecided(f"{kind.name}: tests that went otherwise", "", 0, lacking)
+        bars.missing(f"{kind.name}: tests that went otherwise", "", 0, lacking)
         return
     suite = kind(place)
     only = os.environ.get("WAKEPATH_SUITE_UNITS", "").split()

@@ -66,7 +66,7 @@ def cpython(bars, place, quick):
 def wrk(bars, place, quick):
     """wrk against nginx: no answer but 200, no connection that failed."""
     if not find("wrk") or not find("nginx"):
-        bars.undecided("wrk against nginx: requests that failed", "", 0, "wrk or nginx is not installed")
+        bars.missing("wrk against nginx: requests that failed", "", 0, "wrk or nginx is not installed")
         return
     (place / "files").mkdir()
     (place / "files" / "page").write_bytes(bytes(4096))
@@ -86,7 +86,7 @@ def wrk(bars, place, quick):
 def pgbench(bars, place, quick, library_of):
     """pgbench against PostgreSQL, both under the library: no transaction that failed."""
     if not find("pgbench") or not find("/usr/lib/postgresql/*/bin/initdb"):
-        bars.undecided("pgbench: transactions that failed", "", 0, "PostgreSQL is not installed")
+        bars.missing("pgbench: transactions that failed", "", 0, "PostgreSQL is not installed")
         return
     for mode in MODES:
         here = place / f"pgbench{mode}"

@@ -7,7 +7,7 @@
 use libfuzzer_sys::fuzz_target;
 use wakepath_fuzz::{mutate, mutations, within};
 use wakepath_protocols::{
-    AnyProcessor, Defect, Dir, EndHow, Message, Processor, Protocol, Sink, Status, Transport, recognise,
+    AnyProcessor, Defect, Dir, EndHow, Likely, Message, Processor, Protocol, Sink, Status, Transport, recognise,
 };
 
 #[derive(Default, PartialEq, Debug)]
@@ -128,8 +128,9 @@ fn one(input: &[u8]) {
     }
     // Bounded: no input makes more calls than it has bytes, by more than the few that one step may end.
     assert!(whole.lines.len() <= 20 * (input.len() + 1));
+    let mut likely = Likely::default();
     for port in [0, 53, 3306, 5432, 6379, 9000, 9092, 11211] {
-        recognise(protocol.transport(), None, input, (port, 0));
+        recognise(protocol.transport(), None, input, (port, 0), &mut likely);
     }
 }
 

@@ -207,7 +207,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	if (f && m->bytes > 0 && !is_body && (f->streams & STREAMS_FRAMED || (f->streams && m->bytes > HEAD_MAX)))
 		note_frames(c, f, m, &p, now);
 	who.runtime = m->op;
-	if (runtime_processes && logical_task(task, &who, m->flow, now)) {
+	if (runtime_processes && logical_task(&who, m->flow, now)) {
 		named = sizeof(who);
 		if (who.runtime == RUNTIME_TOKIO)
 			tokio_acts(task->tgid, who.key, now, m->op);
@@ -319,7 +319,7 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 	u64 now;
 
 	if (is_again(ret) || (op == OP_RECV && (flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB))))
-		return op == OP_SEND ? tokio_is_held(task, ret) : 0;
+		return op == OP_SEND ? tokio_is_held(ret) : 0;
 	m.class = class_now(task, regs);
 	if (m.class == SC_IO_URING)
 		m.flags = OPF_IO_URING;
@@ -544,9 +544,10 @@ static __always_inline void on_many(u64 entered_ns, struct pt_regs *regs, s32 re
 	}
 }
 
-/* accept, connect, close, shutdown: the flow is named, no bytes move. */
-static __noinline int on_control(struct task_struct *task, u64 fd, s32 ret, u8 op)
+/* accept, connect, close, shutdown: the flow is named, no bytes move. A global function: verified once. */
+__noinline int on_control(u64 fd, s32 ret, u32 op)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = regs_of(task);
 	struct file *file = file_at(task, fd);
 	struct sock *sk = file ? sock_in(file) : 0;

@@ -4,20 +4,6 @@
 #ifndef WAKEPATH_RELATED_H
 #define WAKEPATH_RELATED_H
 
-static __always_inline void fill_task(struct wp_task *r, struct task_struct *task, u64 now)
-{
-	r->ts_ns = now;
-	r->start_ns = field(task, start_time);
-	r->cgroup = field(task, cgroups, dfl_cgrp, kn, id);
-	r->tgid = field(task, tgid);
-	r->tid = field(task, pid);
-	r->flags = field(task, flags);
-	r->parent_tid = 0;
-	r->parent_tgid = 0;
-	r->cmdline_bytes = 0;
-	bpf_probe_read_kernel(r->comm, sizeof(r->comm), task->comm);
-}
-
 /* `told` of a task that is not watched: its name is written; its end is to be. */
 #define TOLD_NAME 1
 #define TOLD_LIFE 2

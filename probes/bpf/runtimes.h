@@ -353,20 +353,21 @@ static __always_inline bool task_of(struct task_struct *task, struct wp_runtime 
 
 /* Tells in whose name the current thread acts; false where that is not known. `flow`: what it acts on, 0 where it waits for
  * descriptors to be ready; there `who->runtime` is what it does until that is told. `now`: of the record that names it. Older kernels allow a
- * chain of calls 512 bytes of stack, of which nothing is left. */
-static __noinline bool logical_task(struct task_struct *task, struct wp_logical *who, u64 flow, u64 now)
+ * chain of calls 512 bytes of stack, of which nothing is left. A global function: what may come of it is not verified again in each of its callers. */
+__noinline int logical_task(struct wp_logical *who, u64 flow, u64 now)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	u32 tgid = task->tgid;
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
 
 	if (!r || !who || is_refuted(r))
-		return false;
+		return 0;
 	if (!task_of(task, r, who, flow, now))
-		return false;
+		return 0;
 	/* a lower bound does */
 	r->verified++;
 	who->runtime = r->kind;
-	return true;
+	return 1;
 }
 
 /* In whose name the current thread ran until now, where it may neither wait, nor allocate, nor write a record: the runtime that tells, and

@@ -12,6 +12,9 @@ const volatile u32 cfg_tick_ns = 4000000;
 const volatile u8 cfg_watch_all = 1;
 /* Programs are watched by their names (watch_comms) from their exec on. */
 const volatile u8 cfg_watch_comms = 0;
+/* Processes are watched that take one of watch_ports, or join one of watch_cgroups. */
+const volatile u8 cfg_watch_ports = 0;
+const volatile u8 cfg_watch_cgroups = 0;
 const volatile u8 cfg_waits = 1;
 const volatile u8 cfg_stacks = 0;
 /* Annotations are listened to: tell where code is mapped. */

@@ -20,6 +20,7 @@ static __always_inline bool needs_entry(u8 class)
 	case SC_IO_URING:
 	case SC_SHUTDOWN:
 	case SC_MMAP:
+	case SC_BIND:
 		return false;
 	case SC_READ:
 	case SC_READV:
@@ -47,7 +48,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 	task = bpf_get_current_task_btf();
 	if (class == SC_CLOSE) {
 		if (watched(task))
-			on_control(task, CALL_ARG1(regs), 0, OP_CLOSE);
+			on_control(CALL_ARG1(regs), 0, OP_CLOSE);
 		return 0;
 	}
 	t = current_state(task);
@@ -80,8 +81,11 @@ static __always_inline u64 milliseconds(s32 ms)
 	return ms < 0 ? ~0ULL : (u64)ms * 1000000;
 }
 
-static __noinline void on_poll(struct task_struct *task, struct pt_regs *regs, u64 entered, u8 class, s32 ret)
+/* A poll that returned `ret`. A global function: verified once. */
+__noinline int on_poll(u64 entered, u32 class, s32 ret)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = regs_of(task);
 	struct cpu_state *c = this_cpu();
 	struct task_state *t = 0;
 	struct wp_logical who = {};
@@ -93,13 +97,13 @@ static __noinline void on_poll(struct task_struct *task, struct pt_regs *regs, u
 	if (class != SC_EPOLL && class != SC_POLL) {
 		t = state_of(task);
 		if (!t)
-			return;
+			return 0;
 	}
-	if (runtime_processes && logical_task(task, &who, 0, 0))
+	if (runtime_processes && logical_task(&who, 0, 0))
 		size += sizeof(who);
 	r = reserve(c, size, DROP_POLL, &position);
 	if (!r)
-		return;
+		return 0;
 	if (size > sizeof(*r)) {
 		__builtin_memcpy(r + 1, &who, sizeof(who));
 		sub |= SUB_LOGICAL;
@@ -115,6 +119,7 @@ static __noinline void on_poll(struct task_struct *task, struct pt_regs *regs, u
 			t		  ? t->timeout_ns :
 					    ~0ULL;
 	commit(r, position, size, KIND_POLL, sub);
+	return 0;
 }
 
 SEC("tp_btf/sys_exit")
@@ -168,12 +173,14 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 	}
 	if (is_again(ret)) {
 		if (class == SC_WRITE || class == SC_WRITEV || class == SC_SENDTO || class == SC_SENDMSG)
-			tokio_is_held(task, ret);
+			tokio_is_held(ret);
 		/* but who polls in vain took nothing, and that is a fact; and so is a listener's full queue */
 		if (ret != -EINTR && !(ret == -EAGAIN && class == SC_CONNECT))
 			return 0;
 	}
-	if (!watched(task))
+	if (cfg_watch_ports && ret >= 0 && (class == SC_ACCEPT || class == SC_BIND))
+		select_by_port(class == SC_ACCEPT ? ret : CALL_ARG1(regs));
+	if (class == SC_BIND || !watched(task))
 		return 0;
 	if (needs_entry(class))
 		entered = entry_of(task);
@@ -184,18 +191,18 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 	case SC_PSELECT:
 	case SC_PPOLL:
 	case SC_EPOLL2:
-		on_poll(task, regs, entered, class, ret);
+		on_poll(entered, class, ret);
 		return 0;
 	case SC_ACCEPT:
 		if (ret >= 0)
-			on_control(task, ret, 0, OP_ACCEPT);
+			on_control(ret, 0, OP_ACCEPT);
 		return 0;
 	case SC_CONNECT:
-		on_control(task, CALL_ARG1(regs), ret, OP_CONNECT);
+		on_control(CALL_ARG1(regs), ret, OP_CONNECT);
 		return 0;
 	case SC_SHUTDOWN:
 		if (ret == 0)
-			on_control(task, CALL_ARG1(regs), 0, OP_SHUTDOWN);
+			on_control(CALL_ARG1(regs), 0, OP_SHUTDOWN);
 		return 0;
 	}
 	if (ret == -EINTR)

@@ -30,6 +30,9 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		    bpf_map_update_elem(&watch_tgids, &tgid, &yes, BPF_ANY))
 			lost(c, DROP_TASK_STORAGE);
 	}
+	/* made into another cgroup (clone3): no other hook tells of it */
+	if (cfg_watch_cgroups && child->pid == child->tgid && child->cgroups != parent->cgroups)
+		task_event(child, TASK_PLACED);
 	/* neighbours that fork in storms are named where they meet somebody selected */
 	if (!cfg_watch_all && (!p || !is_watched(p, parent)))
 		return 0;
@@ -40,21 +43,6 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	r->parent_tid = parent->pid;
 	r->parent_tgid = parent->tgid;
 	commit(r, position, sizeof(*r), KIND_TASK, TASK_FORK);
-	return 0;
-}
-
-/* A task that executes a program of a selected name is watched from here on, with those that it will make. */
-static __noinline int watch_by_name(struct task_struct *task)
-{
-	char comm[16] = {};
-	struct task_state *t;
-
-	bpf_probe_read_kernel_str(comm, sizeof(comm), task->comm);
-	if (task->tgid == cfg_agent_tgid || !bpf_map_lookup_elem(&watch_comms, comm))
-		return 0;
-	t = current_state(task);
-	if (t)
-		t->watched = 1;
 	return 0;
 }
 
@@ -83,7 +71,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		}
 	}
 	if (cfg_watch_comms)
-		watch_by_name(task);
+		select_by_name(task);
 	if (cfg_marks && watched(task))
 		on_mapped(task);
 	state = state_of(task);
@@ -96,8 +84,9 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		return 0;
 	fill_task(r, task, bpf_ktime_get_ns());
 	r->parent_tid = old_pid;
+	/* of others the name says enough, and their words are none of ours */
 	start = field(task, mm, arg_start);
-	len = field(task, mm, arg_end) - start;
+	len = watched(task) ? field(task, mm, arg_end) - start : 0;
 	if (len > CMDLINE_MAX)
 		len = CMDLINE_MAX;
 	asm volatile("" : "+r"(len));
@@ -107,42 +96,45 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	return 0;
 }
 
-static __always_inline int simple_task_event(struct task_struct *task, u8 what, const char *name)
-{
-	struct cpu_state *c = this_cpu();
-	u64 position;
-	struct wp_task *r = reserve(c, sizeof(*r), DROP_TASK, &position);
-
-	if (!r)
-		return 0;
-	fill_task(r, task, bpf_ktime_get_ns());
-	if (name)
-		bpf_probe_read_kernel_str(r->comm, sizeof(r->comm), name);
-	commit(r, position, sizeof(*r), KIND_TASK, what);
-	return 0;
-}
-
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
+	u32 tgid = task->tgid;
 	bool is_told = is_life_told(task, state_of(task));
 
+	/* its number may be a stranger's soon */
+	if (!cfg_watch_all && task->pid == task->tgid)
+		bpf_map_delete_elem(&watch_tgids, &tgid);
 	/* else its last switch does */
 	if (!cfg_waits)
 		leave_slot(slot_of(task->pid), task);
-	return is_told ? simple_task_event(task, TASK_EXIT, 0) : 0;
+	if (is_told)
+		task_event(task, TASK_EXIT);
+	return 0;
 }
 
 SEC("tp_btf/task_rename")
 int BPF_PROG(on_rename, struct task_struct *task, const char *name)
 {
-	struct task_state *t = state_of(task);
+	struct task_state *t;
+	struct wp_task *r;
+	u64 position;
 
+	if (cfg_watch_comms && task->pid == task->tgid)
+		select_by_comm(task, name);
+	t = state_of(task);
 	if (!cfg_watch_all && (!t || !is_watched(t, task))) {
 		forget_name(t);
 		return 0;
 	}
-	return simple_task_event(task, TASK_NAME, name);
+	r = reserve(this_cpu(), sizeof(*r), DROP_TASK, &position);
+	if (!r)
+		return 0;
+	fill_task(r, task, bpf_ktime_get_ns());
+	/* the task does not have it yet */
+	bpf_probe_read_kernel_str(r->comm, sizeof(r->comm), name);
+	commit(r, position, sizeof(*r), KIND_TASK, TASK_NAME);
+	return 0;
 }
 
 /* Who spoke last on a connection on which both ends did and all was acknowledged: moments in ticks do not tell it where

@@ -109,7 +109,7 @@ static __noinline int tokio_hands_over(struct owned_key *to, u64 from, u64 of, u
 }
 
 /* A task acts. It sends for one of those that woke it since it was idle; or for the one that made it, if no other task ever woke it. */
-static __noinline int tokio_acts(u32 tgid, u64 number, u64 now, u32 op)
+__noinline int tokio_acts(u32 tgid, u64 number, u64 now, u32 op)
 {
 	struct owned_key key = { .tgid = tgid, .of = number };
 	struct tokio_woken *w = tokio_is_noted ? bpf_map_lookup_elem(&tokio_woken, &key) : 0;
@@ -158,8 +158,9 @@ static __always_inline bool tokio_task(struct task_struct *task, struct wp_runti
 }
 
 /* A send had no room: what is sent next may have waited since. */
-static __noinline int tokio_is_held(struct task_struct *task, s32 ret)
+__noinline int tokio_is_held(s32 ret)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct owned_key key = { .tgid = task->tgid };
 	struct wp_runtime *r = ret == -EAGAIN && runtime_processes ? bpf_map_lookup_elem(&runtimes, &key.tgid) : 0;
 	struct tokio_woken *w;

@@ -97,6 +97,21 @@ int BPF_PROG(on_block_complete, struct request *rq)
 	return 0;
 }
 
+/*
+ * Whether a thread does what interrupts leave to it. Such a one is woken on the way out of an interrupt, behind the hooks of its end:
+ * the current task is the one that was interrupted, and did nothing for it.
+ */
+static __always_inline bool serves_interrupts(struct task_struct *p)
+{
+	u64 name = 0;
+
+	if (!(p->flags & PF_KTHREAD))
+		return false;
+	bpf_probe_read_kernel(&name, sizeof(name), p->comm);
+	/* "ksoftirqd/0", "irq/16-eth0", in the order of bytes of the machines that there are */
+	return name == 0x71726974666f736bULL || (u32)name == 0x2f717269;
+}
+
 /* Its leader's state, which says what stopped a thread group. A leader whose slot another task holds has none to give. */
 static __always_inline struct task_state *group_state(struct task_struct *task)
 {
@@ -261,6 +276,8 @@ int BPF_PROG(on_waking, struct task_struct *p)
 									   CAUSE_SOFTIRQ;
 		/* of a disk's softirq nothing says which disk */
 		t->object = t->cause == CAUSE_BLOCK ? 0 : vector;
+	} else if (serves_interrupts(p)) {
+		t->cause = CAUSE_UNKNOWN;
 	} else {
 		t->cause = CAUSE_TASK;
 		t->by_tid = (u32)bpf_get_current_pid_tgid();
@@ -370,6 +387,53 @@ static __always_inline u8 is_throttled(struct task_struct *task)
 	return field(task, se.cfs_rq, throttle_count) > 0;
 }
 
+/* Whether a task's waits are written as they end. */
+static __always_inline bool is_recorded(struct task_struct *task, struct task_state *t)
+{
+	return cfg_watch_all || t->related || is_watched(t, task);
+}
+
+#define FUTEX_CALL 202
+#define FUTEX_COMMANDS (~(128U | 256U))
+#define FUTEX_WAIT 0
+#define FUTEX_LOCK_PI 6
+#define FUTEX_LOCK_PI2 13
+#define FUTEX_TID 0x3fffffffU
+#define FUTEX_WAITERS 0x80000000U
+/* What glibc's mutexes and Go's hold while somebody waits for them. */
+#define LOCKED_AND_WAITED_FOR 2
+/* Bits that a mutex of glibc has in its kind. */
+#define MUTEX_KINDS 0x3ff
+#define TID_MAX (1U << 22)
+
+/* A mutex of glibc, as it is in memory. */
+struct mutex { u32 lock, count, owner, users, kind; };
+
+/* Who holds the lock that the current task is about to wait for, as the lock itself says, with FUTEX_LOCK; 0 where the futex is
+ * not known to be that of a lock. Nothing is waited for: a page that is not in memory tells nothing. */
+static __always_inline u32 lock_slept_for(struct task_struct *task, struct pt_regs *regs)
+{
+	u32 command = (u32)CALL_ARG2(regs) & FUTEX_COMMANDS, expected = (u32)CALL_ARG3(regs), owner = 0;
+	struct mutex m = {};
+
+	if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2) {
+		bpf_probe_read_user(&owner, sizeof(owner), (void *)CALL_ARG1(regs));
+	} else if (command == FUTEX_WAIT && expected & FUTEX_WAITERS) {
+		/* robust ones have their holder in the word */
+		owner = expected;
+	} else if (command == FUTEX_WAIT && expected == LOCKED_AND_WAITED_FOR) {
+		bpf_probe_read_user(&m, sizeof(m), (void *)CALL_ARG1(regs));
+		if (m.lock != LOCKED_AND_WAITED_FOR || !m.users || m.users >= TID_MAX || m.kind & ~MUTEX_KINDS)
+			return 0;
+		owner = m.owner;
+	}
+	owner &= FUTEX_TID;
+	if (!owner || owner >= TID_MAX)
+		return 0;
+	/* in a namespace of process numbers it is another number than records have */
+	return FUTEX_LOCK | (own_number(task) == (u32)task->pid ? owner : 0);
+}
+
 #define AMID_TIMER 0x80
 
 SEC("tp_btf/sched_switch")
@@ -422,6 +486,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				regs = regs_of(prev);
 				t->syscall = recorded_call(regs);
 				t->arg0 = slept_with(t->syscall, regs);
+				if (t->syscall == FUTEX_CALL)
+					t->rcv_seq = is_recorded(prev, t) ? lock_slept_for(prev, regs) : 0;
 				if (cfg_stacks)
 					t->stack = stack_now(ctx, t, prev);
 			}
@@ -559,6 +625,7 @@ int open_waits(struct bpf_iter__task *ctx)
 	r.head.sub = !cfg_watch_all && t->unwritten ? CAUSE_OPEN | SUB_GAP : CAUSE_OPEN;
 	r.arg0 = t->arg0;
 	r.syscall = t->syscall;
+	r.rcv_seq = r.syscall == FUTEX_CALL ? t->rcv_seq : 0;
 	r.tid = task->pid;
 	r.tgid = task->tgid;
 	r.ts_ns = r.woken_ns = bpf_ktime_get_ns();

@@ -27,6 +27,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "heads.h"
 #include "frames.h"
 #include "ops.h"
+#include "selection.h"
 #include "syscalls.h"
 #include "related.h"
 #include "waits.h"

@@ -14,6 +14,7 @@ mod own;
 mod processor;
 pub(crate) mod taken;
 pub(crate) mod timeouts;
+pub(crate) mod untaken;
 
 pub(crate) use own::own_wait;
 
@@ -24,7 +25,7 @@ use crate::reasons;
 use crate::slices::{Slice, State};
 use network::is_local;
 use wakepath_causality::evidence::Class;
-use wakepath_causality::graph::Index;
+use wakepath_causality::graph::{Index, is_futex};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
 use wakepath_model::rows::{WaitRow, cause, gaps};
 
@@ -144,11 +145,13 @@ pub(crate) struct Message {
     pub reason: Option<&'static str>,
     /// Where it left from: the endpoint, and the number (32 wrapping bits) of the byte behind its last.
     pub from: Option<(HostId, EndpointId, u32)>,
+    /// On which connection it was awaited, where it never came and the wait's own record does not name that.
+    pub on: Option<EndpointId>,
 }
 
 impl Message {
     /// Of which nothing is known.
-    pub(crate) const NOTHING: Message = Message { by: None, evidence: None, reason: None, from: None };
+    pub(crate) const NOTHING: Message = Message { by: None, evidence: None, reason: None, from: None, on: None };
 }
 
 /// What a slice says besides its place.
@@ -309,7 +312,8 @@ impl<'a> Walk<'a> {
             to,
             state,
             by: what.by,
-            syscall: what.syscall.or(f.syscall),
+            // the call of whoever waits is not that of the task that is waited for
+            syscall: what.syscall.or(f.syscall.filter(|_| state == State::Running)),
             object: what.object,
             depth: f.depth,
             wait: f.wait,
@@ -401,6 +405,36 @@ impl<'a> Walk<'a> {
         f.entered == self.at && f.depth > self.base_depth && f.evidence != Some(FORK)
     }
 
+    /// A wait that the message ended which the path is of; whether it is one.
+    fn by_message(&mut self, f: &mut Frame, w: &WaitRow, syscall: Option<u16>) -> bool {
+        let host = f.host;
+        let Some(m) =
+            self.message.filter(|m| f.depth == self.base_depth && (is_by_message(w, m.by) || self.is_of_another(f, w)))
+        else {
+            return false;
+        };
+        let end = match w.cause {
+            // what its thread slept for meanwhile is another's
+            _ if self.is_of_another(f, w) => None,
+            cause::TIMER => self.unanswered(host, w),
+            _ => Some(EndpointId(w.object)),
+        };
+        let end = m.on.or(end);
+        let object = end.and_then(|end| self.index.end(host, end)).as_ref().map(remote_of);
+        f.evidence = m.evidence.or(f.evidence);
+        let what = What { by: m.by, syscall, object, reason: m.reason };
+        match m.from {
+            Some(sender) => {
+                f.wait = f.wait.or(Some(State::Network));
+                self.on_its_way(f, sender, f.floor, what);
+            }
+            // nobody had taken it
+            None if m.on.is_some() => self.tell_wait(f, State::Queued, what),
+            None => self.tell_wait(f, State::Network, what),
+        }
+        true
+    }
+
     /// The frame's task was not running from the frame's floor to the cursor.
     fn blocked(&mut self, mut f: Frame, w: &WaitRow) {
         if f.floor >= self.at {
@@ -412,34 +446,16 @@ impl<'a> Walk<'a> {
         if self.tell_others(&f, w, syscall) {
             return;
         }
-        if let Some(m) = self.message
-            && f.depth == self.base_depth
-            && (is_by_message(w, m.by) || self.is_of_another(&f, w))
-        {
-            let end = match w.cause {
-                // what its thread slept for meanwhile is another's
-                _ if self.is_of_another(&f, w) => None,
-                cause::TIMER => self.unanswered(host, w),
-                _ => Some(EndpointId(w.object)),
-            };
-            let object = end.and_then(|end| self.index.end(host, end)).as_ref().map(remote_of);
-            f.evidence = m.evidence.or(f.evidence);
-            let what = What { by: m.by, syscall, object, reason: m.reason };
-            match m.from {
-                Some(sender) => {
-                    f.wait = f.wait.or(Some(State::Network));
-                    self.on_its_way(&f, sender, f.floor, what);
-                }
-                None => self.tell_wait(&f, State::Network, what),
-            }
+        if self.by_message(&mut f, w, syscall) {
             return;
         }
         match w.cause {
             cause::PREEMPTED => self.preempted(&f, w, what(None)),
             cause::OPEN => {
-                let state = if is_futex(w) { State::Lock } else { State::Unknown };
+                let state = if is_futex(w) { self.futex(host, w, TaskId::UNKNOWN).0 } else { State::Unknown };
                 let object = is_futex(w).then(|| futex_name(w));
-                self.tell_wait(&f, state, What { object, ..what(Some(reasons::OPEN)) });
+                let by = self.holder(host, w).map(|holder| (host, holder));
+                self.tell_wait(&f, state, What { by, object, ..what(Some(reasons::OPEN)) });
             }
             cause::TIMER => self.timed_out(f, w, syscall),
             cause::STOPPED => self.stopped(&f, w, what(None)),
@@ -447,9 +463,13 @@ impl<'a> Walk<'a> {
             cause::TASK | cause::UNKNOWN if w.is_stopped() => {
                 self.stopped(&f, &WaitRow { by: TaskId::UNKNOWN, object: 0, ..*w }, what(None));
             }
+            cause::BLOCK if own::has_no_work(self.index, host, w) => {
+                self.tell_wait(&f, State::Blocked, what(Some(reasons::NO_WORK)));
+            }
             cause::BLOCK => {
                 let fault = self.index.fault_around(host, w);
-                let is_fault = fault.is_some() || syscall.is_none() && w.is_uninterruptible();
+                let is_outside = syscall.is_none() && w.is_uninterruptible() && !self.index.is_kernel(host, f.task);
+                let is_fault = fault.is_some() || is_outside;
                 let state = if is_fault { State::PageFault } else { State::Disk };
                 let object = fault.and_then(|f| f.1).or_else(|| device(w.object));
                 self.tell_wait(&f, state, What { object, ..what(None) });
@@ -577,11 +597,6 @@ fn is_by_message(w: &WaitRow, by: Option<(HostId, TaskId)>) -> bool {
         cause::TASK => w.by != TaskId::UNKNOWN && by.is_some_and(|b| b.1 == w.by),
         _ => false,
     }
-}
-
-fn is_futex(w: &WaitRow) -> bool {
-    // futex, futex_waitv, futex_wait of x86-64
-    matches!(w.syscall, 202 | 449 | 455)
 }
 
 fn futex_name(w: &WaitRow) -> String {

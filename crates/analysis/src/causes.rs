@@ -52,7 +52,8 @@ states! {
     Network = "network", '~', Awaited, "a message was between two tasks: wire, queues, softirq";
     Disk = "disk", 'D', Awaited, "a disk worked";
     Timer = "timer", 'T', Awaited, "it slept until a time, and nothing else was awaited";
-    Lock = "lock", 'L', HeldUp, "it waited for a lock or a futex";
+    Lock = "lock", 'L', HeldUp, "it waited for a lock, and who held it is shown";
+    Futex = "futex", 'F', Awaited, "it waited on a futex: for a lock, a condition or work, which of these is not known";
     PageFault = "page fault", 'P', Awaited, "a page was read in";
     Input = "user input", 'U', Awaited, "it waited for a terminal, a keyboard or another device of a person";
     Interrupt = "interrupt", 'I', Awaited, "an interrupt or softirq that is none of the above";
@@ -247,13 +248,13 @@ causes! {
     Lock {
         name: "lock",
         what: "it waited for a lock",
-        known_by: "a futex; flock, fcntl or semop; a mutex of Go's (`--runtimes=go-waits`); a `latch`, such as PostgreSQL's row locks; a reply that says so (40P01, 55P03). A futex also hands over work: `meanwhile` says what the other task did",
+        known_by: "a futex whose memory named the holder, or which the task that let it go on had itself waited for and got; CPython's interpreter lock; flock, fcntl or semop; a mutex of Go's (`--runtimes=go-waits`); a `latch`, such as PostgreSQL's row locks; a reply that says so (40P01, 55P03). `meanwhile` says what the holder did",
         states: &[State::Lock],
         account: Account::Waiter,
         names_request: true,
         says: &[
             when(When::Because(reasons::HELD_INSIDE), "{service} waiting for a lock that another of its goroutines held"),
-            when(When::ByOwnThread, "{service} waiting for a lock, or for something of a pool, that another of its threads held"),
+            when(When::ByOwnThread, "{service} waiting for a lock that another of its threads held"),
             when(When::ByItsLike, "{service} waiting for another {by} that holds a lock"),
             say("{service} waiting for a lock that {by} holds"),
             say("{service} waiting for a lock"),
@@ -341,6 +342,15 @@ causes! {
         account: Account::Waiter,
         says: &[say("{service} waiting for room in {object|a connection} that {by|the client} reads slowly")],
     }
+    /// A client that sends its request slowly.
+    SlowSender {
+        name: "slow_sender",
+        what: "the rest of the request had not come",
+        known_by: "it waited for bytes on the connection on which the request's head had come, and who sends there is not recorded",
+        reasons: &[reasons::UNSENT],
+        account: Account::Waiter,
+        says: &[say("{service} waiting for its client to send the rest of the request")],
+    }
     /// A name server's answer.
     Dns {
         name: "dns",
@@ -351,6 +361,17 @@ causes! {
         adds: &[
             say(", {object}"),
             when(When::Because(reasons::NO_ANSWER), ", which did not answer before the timeout"),
+        ],
+    }
+    /// Something that was to happen elsewhere.
+    Event {
+        name: "event",
+        what: "it waited until something happened elsewhere, as it had asked for: an item of a list, a record of a topic",
+        known_by: "the command by which it asked (`BLPOP`, `XREAD`, Kafka's fetch …), whatever the server did meanwhile",
+        account: Account::Waiter,
+        says: &[
+            say("{service} waiting for what {object} was to bring"),
+            say("{service} waiting until something happened elsewhere"),
         ],
     }
     /// A disk.
@@ -376,15 +397,23 @@ causes! {
         says: &[say("{service} sleeping until its own timer")],
         adds: &[say(", in {call}")],
     }
-    /// A futex on which nobody woke it before its timeout: a lock, a condition or a sleep of its runtime.
+    /// A futex on which another task woke it, or nobody before its timeout: a lock, a condition, work, or a sleep of its runtime.
     Futex {
         name: "futex",
-        what: "it waited on a futex until its timeout, and nothing woke it",
-        known_by: "which of a lock, a condition or a sleep of its runtime it was is not known",
+        what: "it waited on a futex, until another task woke it or until its timeout",
+        known_by: "which of a lock, a condition, work to do or a sleep of its runtime it was is not known: no holder of a lock is shown. `meanwhile` says what the task did that woke it",
         reasons: &[reasons::NOT_SIGNALLED],
+        states: &[State::Futex],
         account: Account::Waiter,
-        says: &[say("{service} waiting on a futex until its timeout, with no wake-up: a lock, a condition, or a \
-                     sleep of its runtime")],
+        names_request: true,
+        says: &[
+            when(When::Because(reasons::NOT_SIGNALLED), "{service} waiting on a futex until its timeout, with no \
+                     wake-up: a lock, a condition, or a sleep of its runtime"),
+            when(When::ByOwnThread, "{service} waiting to be woken by another of its threads"),
+            when(When::ByItsLike, "{service} waiting to be woken by another {by}"),
+            say("{service} waiting to be woken by {by}"),
+            say("{service} waiting to be woken"),
+        ],
     }
     /// Somebody who did not answer before the timeout.
     Unanswered {
@@ -413,6 +442,21 @@ causes! {
         account: Account::Taker,
         says: &[say("waiting to be picked up by {service}")],
         adds: &[say(", which was {object}")],
+    }
+    /// Nobody took what was asked for.
+    NotTaken {
+        name: "not_taken",
+        what: "its connection had not been accepted, or what it sent had not been read",
+        known_by: "the process that listens there, or has the other end, is recorded and did neither until the caller gave up",
+        reasons: &[reasons::NOT_ACCEPTED, reasons::NOT_ACCEPTED_STOPPED, reasons::NOT_TAKEN, reasons::NOT_TAKEN_STOPPED],
+        account: Account::Listener,
+        says: &[
+            when(When::Because(reasons::NOT_ACCEPTED), "waiting for {service} to accept the connection"),
+            when(When::Because(reasons::NOT_ACCEPTED_STOPPED), "waiting for {service}, which was stopped, to accept the \
+                     connection"),
+            when(When::Because(reasons::NOT_TAKEN_STOPPED), "waiting for {service}, which was stopped, to read what was sent"),
+            say("waiting for {service} to read what was sent"),
+        ],
     }
     /// The recording itself: inputs were handed over one at a time.
     Isolation {

@@ -8,6 +8,7 @@
 
 use crate::active_path::others::Outstanding;
 use crate::active_path::taken::Taken;
+use crate::active_path::untaken;
 use crate::active_path::{Evidence, Message, Walk};
 use crate::backwards::Backwards;
 use crate::names::remote;
@@ -64,7 +65,9 @@ pub fn critical_path(folder: &Folder, index: &Index, request: &Request) -> Criti
     debug_assert!(folder.hosts().len() >= index.host_count());
     let Some(root) = request.spans.first() else { return CriticalPath(Backwards::default()) };
     let mut walk = Walk::new(index);
-    walk.of_request(request.is_complete().then(|| outstanding(index, request)));
+    // where no call is missing, those under way are all that there were, also in a request that the recording cut off
+    let has_all_calls = !request.holes().iter().any(|(_, hole)| hole.hides_calls());
+    walk.of_request(has_all_calls.then(|| outstanding(index, request)));
     let mut c = Critical { index, request, walk, calls: calls(index, request), stack: Vec::new() };
     match (&root.callee, &root.caller) {
         (Some(callee), _) => {
@@ -84,7 +87,7 @@ pub fn critical_path(folder: &Folder, index: &Index, request: &Request) -> Criti
             c.walk.start_at(index.common(caller.host, caller.exchange.ended));
             let began = index.common(caller.host, caller.exchange.began);
             c.walk.place(0, Some(0), None);
-            c.walk.back_until(answerer(caller), began, unwatched());
+            c.walk.back_until(answerer(caller), began, unanswered(index, caller));
         }
         (None, None) => {}
     }
@@ -281,7 +284,7 @@ impl Critical<'_> {
                 let answered = self.common(callee.host, callee.exchange.ended).clamp(began, ended.max(began));
                 let by = Some((callee.host, callee.exchange.reply_task));
                 let sender = (callee.host, callee.exchange.flow, callee.exchange.reply_end as u32);
-                let message = Message { by, evidence: None, reason: None, from: Some(sender) };
+                let message = Message { by, from: Some(sender), ..Message::NOTHING };
                 self.walk.back_until(answerer(caller), answered, message);
                 f.outstanding = Some(call);
                 self.stack.push(f);
@@ -292,7 +295,7 @@ impl Critical<'_> {
                 self.enter_wire(call, depth, wire, began, ended);
             }
             (None, None) => {
-                self.walk.back_until(answerer(caller), began, unwatched());
+                self.walk.back_until(answerer(caller), began, unanswered(self.index, caller));
                 self.stack.push(f);
             }
         }
@@ -318,7 +321,7 @@ impl Critical<'_> {
         self.walk.place(f.depth.saturating_add(1), Some(call), self.evidence(call));
         // its first byte is what the server saw arrive
         let sender = (caller.host, caller.exchange.flow, (caller.exchange.request_start as u32).wrapping_add(1));
-        let message = Message { by: Some(task), evidence: None, reason: None, from: Some(sender) };
+        let message = Message { by: Some(task), from: Some(sender), ..Message::NOTHING };
         self.walk.put(task, began, State::Network, message, Some(remote(&caller.place)));
         self.walk.place(f.depth, Some(f.span), self.evidence(f.span));
     }
@@ -338,6 +341,12 @@ fn answerer(caller: &Half) -> (HostId, TaskId) {
 /// What a sniffer saw of a span whose server nobody watches, where that can be laid into its caller's time.
 fn sniffed(span: &Span) -> Option<&Wire> {
     span.wire.as_ref().filter(|w| span.callee.is_none() && w.offset_ns.is_some() && w.reply_first.0 != 0)
+}
+
+/// What is known of an answer that nobody was seen to give: who should have taken the call, or that nobody watches there.
+fn unanswered(index: &Index, caller: &Half) -> Message {
+    let e = &caller.exchange;
+    untaken::message(index, (caller.host, e.flow), e.began, e.ended).unwrap_or_else(unwatched)
 }
 
 fn unwatched() -> Message {

@@ -2,8 +2,10 @@
 #![deny(missing_docs)]
 
 pub mod active_path;
+pub mod activity;
 mod backwards;
 pub mod causes;
+pub mod command_line;
 pub mod critical_path;
 pub mod each;
 pub mod faults;

@@ -21,9 +21,9 @@ use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use wakepath_model::folder::Host;
-use wakepath_model::ids::{CommonNs, SniffedFlowId, StrId};
+use wakepath_model::ids::{CommonNs, MonoNs, SniffedFlowId, StrId};
 use wakepath_model::intern::Interner;
-use wakepath_model::rows::{SniffedExchangeRow, exchange_row, failed};
+use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row, failed};
 use wakepath_model::words;
 
 /// What a kind without room is called.
@@ -184,6 +184,16 @@ pub struct Limits {
     pub windows_dropped: u64,
 }
 
+/// A request without its whole reply.
+struct StillOpen {
+    kind: u32,
+    caller: u32,
+    /// When it was told of last.
+    told: CommonNs,
+    /// What its reply's head says, where that was seen.
+    begun: Option<Box<SniffedExchangeRow>>,
+}
+
 type KindIds = (u32, u16, StrId, StrId, StrId);
 
 /// Aggregates rows as they come.
@@ -198,8 +208,8 @@ pub struct Metrics {
     callers: Vec<Caller>,
     by_caller: FxHashMap<(u16, [u8; 16], u32), u32>,
     flows: Flows,
-    /// By flow and first byte: the kind, and when it was told of last.
-    open: FxHashMap<(SniffedFlowId, u64), (u32, CommonNs)>,
+    /// By flow and first byte.
+    open: FxHashMap<(SniffedFlowId, u64), StillOpen>,
     touched_services: Vec<u32>,
     touched_kinds: Vec<u32>,
     /// Number of the window that is counted.
@@ -282,12 +292,12 @@ impl Metrics {
         }
         let k = self.kind_of(service, source, row, texts);
         if row.what == exchange_row::OPEN {
-            return self.still_open(row, k);
+            return self.still_open(row, k, caller);
         }
         if !self.open.is_empty()
-            && let Some((kind, _)) = self.open.remove(&(row.flow, row.request_start))
+            && let Some(open) = self.open.remove(&(row.flow, row.request_start))
         {
-            let kind = &mut self.kinds[kind as usize];
+            let kind = &mut self.kinds[open.kind as usize];
             kind.open = kind.open.saturating_sub(1);
         }
         self.touch_service(service);
@@ -305,17 +315,31 @@ impl Metrics {
         caller.failed += u64::from(row.what == exchange_row::UNANSWERED || (row.failed == failed::YES && !is_rejected));
     }
 
-    fn still_open(&mut self, row: &SniffedExchangeRow, kind: u32) {
+    fn still_open(&mut self, row: &SniffedExchangeRow, kind: u32, caller: u32) {
         let now = self.span.map_or(CommonNs(0), |s| s.1);
         let key = (row.flow, row.request_start);
+        let begun = (row.reply_head.0 != 0).then(|| Box::new(*row));
         if let Some(known) = self.open.get_mut(&key) {
-            known.1 = now;
+            (known.told, known.begun) = (now, begun);
         } else if self.open.len() < self.options.open_max {
-            self.open.insert(key, (kind, now));
+            self.open.insert(key, StillOpen { kind, caller, told: now, begun });
             self.kinds[kind as usize].open += 1;
         } else {
             self.limits.open_untold += 1;
         }
+    }
+
+    fn answered_so_far(&mut self, k: u32, row: SniffedExchangeRow) {
+        let row = SniffedExchangeRow { what: exchange_row::ANSWERED, reply_end: OPEN, reply_last: MonoNs(0), ..row };
+        let kind = &mut self.kinds[k as usize];
+        kind.open = kind.open.saturating_sub(1);
+        kind.counting.add(&row, kind.is_http);
+        kind.counting.counts.reply_unfinished += 1;
+        let service = kind.service;
+        if !std::mem::replace(&mut kind.is_touched, true) {
+            self.touched_kinds.push(k);
+        }
+        self.touch_service(service);
     }
 
     /// Packets that the capture lost.
@@ -328,8 +352,19 @@ impl Metrics {
         (self.options.from, self.options.to) = (from, to);
     }
 
-    /// All rows came: the window that is counted is closed as it is.
+    /// All rows came: the window that is counted is closed as it is. A request whose reply has begun is answered, as far as its
+    /// status and the time to its first byte go.
     pub fn finish(&mut self) {
+        let mut open = std::mem::take(&mut self.open);
+        open.retain(|_, waits| match waits.begun.take() {
+            Some(row) => {
+                self.answered_so_far(waits.kind, *row);
+                self.callers[waits.caller as usize].requests += 1;
+                false
+            }
+            None => true,
+        });
+        self.open = open;
         self.close();
         self.window = None;
     }

@@ -1,14 +1,17 @@
 //! Names for people: a service is what listens, never a process number.
 
+use crate::command_line;
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::OnceLock;
 use wakepath_causality::graph::End;
 use wakepath_causality::pairs::Place;
 use wakepath_causality::path::{Half, Span};
+use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Folder, TableSet};
-use wakepath_model::ids::{HostId, StrId, TaskId};
-use wakepath_model::rows::{Event, PlacementRow, Table, life, runtime};
+use wakepath_model::ids::{CommonNs, HostId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::{Event, PlacementRow, Side, Table, TcpState, life, runtime};
 
 #[derive(Clone, Copy)]
 struct Known {
@@ -17,6 +20,7 @@ struct Known {
     tgid: u32,
     tid: u32,
     cgroup: StrId,
+    cmdline: StrId,
     runtime: u8,
     key: u64,
 }
@@ -102,11 +106,14 @@ fn is_alike(service: &str, program: &str) -> bool {
 /// What tasks are called. Memory: some 40 bytes a task of the recording.
 pub struct Names<'f> {
     folder: &'f Folder,
+    line: Timeline,
     tasks: FxHashMap<(HostId, TaskId), Known>,
     /// By cgroup; whether the recorder ran there too.
     placements: FxHashMap<(HostId, StrId), (Placement<'f>, bool)>,
     /// Names behind what their programs run in, by cgroup and name.
     programs: FxHashMap<(HostId, StrId, StrId), String>,
+    /// Who listens at a port, or serves what came in there; read where a request's own task is not known.
+    listeners: OnceLock<FxHashMap<(HostId, u16), TaskId>>,
 }
 
 impl<'f> Names<'f> {
@@ -134,13 +141,21 @@ impl<'f> Names<'f> {
                         tgid: r.tgid,
                         tid: r.tid,
                         cgroup: r.cgroup,
+                        cmdline: r.cmdline,
                         runtime: r.runtime,
                         key: r.key,
                     },
                 );
             }
         }
-        let mut names = Names { folder, tasks, placements, programs: FxHashMap::default() };
+        let mut names = Names {
+            folder,
+            line: folder.timeline(),
+            tasks,
+            placements,
+            programs: FxHashMap::default(),
+            listeners: OnceLock::new(),
+        };
         names.qualify();
         names
     }
@@ -162,6 +177,44 @@ impl<'f> Names<'f> {
         let key = self.leader(host, task).map(|k| (host, k.cgroup, k.comm));
         let qualified = key.and_then(|key| self.programs.get(&key));
         qualified.map_or_else(|| self.process(host, task), String::as_str)
+    }
+
+    /// Whether two tasks are threads of one process.
+    pub fn is_one_process(&self, a: (HostId, TaskId), b: (HostId, TaskId)) -> bool {
+        let tgid = self.tgid(a.0, a.1);
+        a == b || (a.0 == b.0 && tgid != 0 && tgid == self.tgid(b.0, b.1))
+    }
+
+    /// Whether two tasks are of processes that do the same: of one name, at one place, with one command line, as the workers of a
+    /// server are.
+    pub fn is_alike(&self, a: (HostId, TaskId), b: (HostId, TaskId)) -> bool {
+        let about = |t: (HostId, TaskId)| self.leader(t.0, t.1).map(|k| (t.0, k.comm, k.cgroup, k.cmdline));
+        about(a).is_some() && about(a) == about(b)
+    }
+
+    /// The name of a task's process, with the first of its arguments that is no option: `python3 app.py`.
+    pub fn with_argument(&self, host: HostId, task: TaskId) -> String {
+        let program = self.program(host, task);
+        let line = self.leader(host, task).map_or("", |k| self.text(host, k.cmdline));
+        let argument = line.split_whitespace().skip(1).find(|word| !word.starts_with('-'));
+        match argument.map(|word| word.rsplit('/').next().unwrap_or(word)).filter(|word| !word.is_empty()) {
+            Some(argument) => format!("{program} {argument}"),
+            None => program.to_owned(),
+        }
+    }
+
+    /// What people call a task's program where an interpreter runs it, as its command line says: `gunicorn shop.wsgi`.
+    pub fn known_as(&self, host: HostId, task: TaskId) -> Option<String> {
+        self.leader(host, task).and_then(|k| command_line::in_words(self.text(host, k.cmdline)))
+    }
+
+    /// The task itself, or where it is not known, one that listens at the port.
+    fn serves(&self, host: HostId, task: TaskId, port: u16) -> TaskId {
+        if self.tasks.contains_key(&(host, task)) || port == 0 {
+            return task;
+        }
+        let listeners = self.listeners.get_or_init(|| listeners(self.folder));
+        listeners.get(&(host, port)).copied().unwrap_or(task)
     }
 
     /// What is known of the task that leads a task's process, else of the task.
@@ -244,6 +297,11 @@ impl<'f> Names<'f> {
         self.folder.host(host).map_or("", |h| h.text(id))
     }
 
+    /// A moment of a host on the line that all hosts share.
+    pub fn common(&self, host: HostId, at: MonoNs) -> CommonNs {
+        self.line.common(host, at)
+    }
+
     /// The name of a host, where the folder has several.
     pub fn host(&self, host: HostId) -> &'f str {
         self.folder.host(host).map_or("?", |h| h.info().hostname.as_str())
@@ -255,7 +313,7 @@ impl<'f> Names<'f> {
         let mut out = String::new();
         match (&span.callee, &span.caller) {
             (Some(h), _) => {
-                out.push_str(self.program(h.host, h.exchange.task));
+                out.push_str(self.program(h.host, self.serves(h.host, h.exchange.task, h.place.lport)));
                 if h.place.lport != 0 {
                     let _ = write!(out, ":{}", h.place.lport);
                 }
@@ -279,6 +337,25 @@ impl<'f> Names<'f> {
         let e = &h.exchange;
         asked(self.text(h.host, e.protocol), self.text(h.host, e.verb), self.text(h.host, e.target))
     }
+}
+
+/// Of each host and port, a task that listens there, else one that was given a connection which came in there.
+fn listeners(folder: &Folder) -> FxHashMap<(HostId, u16), TaskId> {
+    let mut found: FxHashMap<(HostId, u16), TaskId> = FxHashMap::default();
+    for host in folder.hosts() {
+        for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
+            let Event::Endpoint(r) = event else { continue };
+            if r.task == TaskId::UNKNOWN || r.lport == 0 {
+                continue;
+            }
+            if r.state == TcpState::Listen {
+                found.insert((host.id(), r.lport), r.task);
+            } else if r.side == Side::Server {
+                found.entry((host.id(), r.lport)).or_insert(r.task);
+            }
+        }
+    }
+    found
 }
 
 /// The name and the number in `NAME`, `TID` or `NAME/TID`.
@@ -307,12 +384,17 @@ pub fn asked(protocol: &str, verb: &str, target: &str) -> String {
     }
 }
 
-/// `ADDRESS:PORT` of the remote end.
+/// `ADDRESS:PORT` of the remote end; the address alone where the port is not known.
 fn address(p: &Place, out: &mut String) {
     const AF_INET6: u16 = 10;
     let _ = match p.family {
-        AF_INET6 => write!(out, "[{}]:{}", Ipv6Addr::from(p.raddr), p.rport),
+        AF_INET6 if p.rport == 0 => write!(out, "{}", Ipv6Addr::from(p.raddr)),
         1 => write!(out, "unix socket"),
+        _ if p.rport == 0 => {
+            let [a, b, c, d, ..] = p.raddr;
+            write!(out, "{}", Ipv4Addr::new(a, b, c, d))
+        }
+        AF_INET6 => write!(out, "[{}]:{}", Ipv6Addr::from(p.raddr), p.rport),
         _ => {
             let [a, b, c, d, ..] = p.raddr;
             write!(out, "{}:{}", Ipv4Addr::new(a, b, c, d), p.rport)

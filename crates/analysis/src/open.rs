@@ -18,7 +18,7 @@ pub use queues::AcceptQueue;
 pub use sessions::{Held, Session};
 
 use crate::names::{Names, remote_of};
-use crate::requests::kind_of;
+use crate::requests::{awaits, kind_of};
 use crate::selected::Selected;
 use circles::circles;
 use last::{Descriptors, Last, descriptor_of, last_operations, last_waits};
@@ -181,6 +181,9 @@ pub struct Unended {
     pub waits: Vec<Open>,
     /// Idle tasks, by what they wait for.
     pub idle: BTreeMap<For, u64>,
+    /// Requests that asked to wait until something happens, which it had not: the service and what was asked, with how many, and
+    /// since when the oldest of them waits (ns).
+    pub awaited: BTreeMap<(String, String), (u64, u64)>,
     /// Circles among the waits.
     pub circles: Vec<Circle>,
     /// TCP connections of watched processes that were open when the recording began.
@@ -212,7 +215,7 @@ struct Cut {
 
 /// Finds what had not ended. Memory: the tasks, and what is open.
 pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
-    let mut cuts = cuts(folder, names);
+    let (mut cuts, awaiting) = cuts(folder, names);
     let looks = Looks::read(folder, names);
     let (mut waits, mut descriptors) = last_waits(folder, names);
     let selected = Selected::read(folder);
@@ -236,10 +239,20 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
         before: silent.due,
         before_unknown: silent.unknown,
         full: queues::full(index, &looks),
-        sessions: sessions::held(folder, names, &cuts, &waits),
+        sessions: sessions::held(folder, index, names, &cuts, &waits),
+        awaited: awaiting.kinds,
         ..Unended::default()
     };
-    let seen = Seen { folder, index, names, looks: &looks, tasks: &tasks, descriptors: &descriptors, last: &last };
+    let seen = Seen {
+        folder,
+        index,
+        names,
+        looks: &looks,
+        tasks: &tasks,
+        descriptors: &descriptors,
+        last: &last,
+        awaiting: &awaiting.ends,
+    };
     sort_waits(&seen, &waits, &cuts, &mut out);
     find_peers(folder, index, &mut out.waits);
     // who serves a connection waits for the next request on it, which is no answer: both ends cannot be owed one
@@ -262,6 +275,7 @@ struct Seen<'a> {
     tasks: &'a TasksOf,
     descriptors: &'a Descriptors,
     last: &'a Last,
+    awaiting: &'a FxHashSet<End>,
 }
 
 /// Tells the waits that are for something from those of idle tasks, and puts both into `out`.
@@ -297,7 +311,7 @@ fn sort_waits(seen: &Seen<'_>, waits: &BTreeMap<At, WaitRow>, cuts: &[Cut], out:
 
 /// The connections that a task's wait is for, each once, best known first; `calls`: where it has calls without an answer.
 fn awaited_in(seen: &Seen<'_>, at: At, w: &WaitRow, calls: &[End]) -> Vec<Awaited> {
-    let Seen { folder, index, names, looks, tasks, descriptors, last } = *seen;
+    let Seen { folder, index, names, looks, tasks, descriptors, last, awaiting } = *seen;
     let what = For::of(w);
     let mut awaited: Vec<Awaited> = Vec::new();
     let mut add = |end: End, known: Known| {
@@ -326,6 +340,8 @@ fn awaited_in(seen: &Seen<'_>, at: At, w: &WaitRow, calls: &[End]) -> Vec<Awaite
     for (end, known) in by_socket(looks, tasks, names, span_of(folder, at.0).0, at, w) {
         add(end, known);
     }
+    // it asked to wait there: no answer is due
+    awaited.retain(|a| !awaiting.contains(&a.end));
     awaited
 }
 
@@ -398,9 +414,27 @@ fn is_open(e: &Exchange) -> bool {
     e.cut && !e.replied && !e.reset
 }
 
-/// Requests that were cut: by the end of the recording, or of their connection.
-fn cuts(folder: &Folder, names: &Names<'_>) -> Vec<Cut> {
-    let mut cuts: Vec<Cut> = Vec::new();
+/// Requests that asked to wait until something happens, and that it had not happened for.
+#[derive(Default)]
+struct Awaiting {
+    kinds: BTreeMap<(String, String), (u64, u64)>,
+    /// The callers' ends of their connections.
+    ends: FxHashSet<End>,
+}
+
+impl Awaiting {
+    fn add(&mut self, r: &Request, age_ns: u64, names: &Names<'_>) {
+        if self.ends.len() < HELD_MAX {
+            self.ends.extend(r.spans[0].caller.iter().map(|c| (c.host, c.exchange.flow)));
+        }
+        let (count, oldest_ns) = self.kinds.entry(kind_of(r, names)).or_default();
+        (*count, *oldest_ns) = (*count + 1, age_ns.max(*oldest_ns));
+    }
+}
+
+/// Requests that were cut: by the end of the recording, or of their connection. Apart from them, those that asked to wait.
+fn cuts(folder: &Folder, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
+    let (mut cuts, mut awaiting): (Vec<Cut>, Awaiting) = Default::default();
     let out = |r: Request| {
         let Some(root) = r.spans.first() else { return };
         let Some(half) = root.callee.as_ref().or(root.caller.as_ref()) else { return };
@@ -410,6 +444,10 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> Vec<Cut> {
         let e = &half.exchange;
         let since = if e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
         let age = |host: HostId, since: MonoNs| span_of(folder, host).1.0.saturating_sub(since.0);
+        if awaits(&r) {
+            awaiting.add(&r, age(half.host, since), names);
+            return;
+        }
         let (mut calls, mut holders, mut sessions, mut inner) = (Vec::new(), Vec::new(), Vec::new(), root);
         for s in &r.spans {
             if let Some(c) = s.caller.as_ref().filter(|c| is_open(&c.exchange)) {
@@ -441,5 +479,5 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> Vec<Cut> {
         cuts.push(Cut { flight, end: (half.host, e.flow), began: e.began, calls, holders, sessions, untaken });
     };
     wakepath_causality::reconstruct(folder, out, |_, _, _, _| {});
-    cuts
+    (cuts, awaiting)
 }

@@ -15,6 +15,9 @@ reasons! {
     /// The record says nothing of what woke it.
     NO_CAUSE = "no wake-up was recorded",
         "the wake-up came from a place in the kernel that has no hook, or its record was lost";
+    /// A kernel thread that sleeps between two pieces of work.
+    NO_WORK = "a worker of the kernel without work: what woke it brought some",
+        "nothing was slow: it slept until a disk's request was done and left work for it";
     /// The waker has no name.
     NO_WAKER = "the task that woke it is not in the recording",
         "the waker started and ended without being recorded; the losses say whether records are missing";
@@ -24,6 +27,9 @@ reasons! {
     /// The other end is known and its send is not there.
     NO_SEND = "the other end is on a recorded host, but what it sent was not recorded",
         "its process is outside the recording's selection, operations were lost, or the bytes bypassed the socket hooks (splice, kernel TLS)";
+    /// A client that sends its request in parts.
+    UNSENT = "its client had not sent the rest of the request",
+        "the request's head had come, and its body came late: a slow client, or a slow network between";
     /// The holder of a lock has nothing to do until its client sends.
     HOLDERS_CLIENT = "it held that while it waited for its client to send: in a database, a session that is idle in its transaction",
         "the client keeps the lock between two requests: end the transaction sooner, or let the server end such sessions \
@@ -166,6 +172,18 @@ reasons! {
     /// The server of a call is not watched.
     NOT_WATCHED = "the service that was called is not recorded",
         "record that host or process too; until then the time is the caller's wait";
+    /// A connection that nobody had accepted.
+    NOT_ACCEPTED = "nobody had accepted the connection: it lay in the queue of the process that listens there",
+        "the listener's program did something else, or hung: `wakepath waits --task` of it says what; more workers, or an accept loop of its own";
+    /// The same, and the process was stopped.
+    NOT_ACCEPTED_STOPPED = "nobody had accepted the connection: the process that listens there was stopped",
+        "a signal (SIGSTOP), a debugger or a freezer stopped it, perhaps before the recording: `kill -CONT` lets it go on";
+    /// A request that nobody had read.
+    NOT_TAKEN = "the process at the other end had not read it",
+        "it is recorded, and read nothing there: it did something else, or hung";
+    /// The same, and the process was stopped.
+    NOT_TAKEN_STOPPED = "the process at the other end had not read it: it was stopped",
+        "a signal (SIGSTOP), a debugger or a freezer stopped it, perhaps before the recording: `kill -CONT` lets it go on";
     /// A request waited for its task.
     TASK_BUSY = "the task that took it was busy with something else",
         "more workers, or shorter work in an event loop";

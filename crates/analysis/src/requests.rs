@@ -1,14 +1,15 @@
 //! Kinds of request: how many, how long, through which tiers, and where their time went.
 
+use crate::activity::Activity;
 use crate::held_replies::HeldReplies;
 use crate::histogram::Histogram;
 use crate::listeners::Filled;
 use crate::names::Names;
-use crate::spans::lay_out;
+use crate::spans::{Timed, lay_out};
 use std::collections::BTreeMap;
 use wakepath_causality::evidence::Hole;
 use wakepath_causality::exchange::Exchange;
-use wakepath_causality::path::Request;
+use wakepath_causality::path::{Request, Span};
 use wakepath_model::ids::StrId;
 
 /// Most kinds told apart; what comes later is one kind called `(other)`.
@@ -17,8 +18,21 @@ pub const KINDS_MAX: usize = 2000;
 const TIERS_MAX: usize = 200;
 /// Most errors of calls told apart; what comes later is counted together.
 const ERRORS_MAX: usize = 1000;
+/// Most things asked of a tier that are told apart; what comes later is one called `(other)`.
+const ASKED_MAX: usize = 100;
 /// How many of the slowest requests of a kind are remembered.
 const SLOWEST: usize = 3;
+
+/// What was asked of a tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// How often.
+    pub calls: u64,
+    /// In how many requests.
+    pub requests: u64,
+    /// How long their callers waited before the reply to the request was sent, all together (ns).
+    pub took_ns: u64,
+}
 
 /// What one tier took of a kind's requests.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +49,8 @@ pub struct Tier {
     pub queued_ns: u64,
     /// Time in which its replies found no room, since its clients had not read what came before (ns).
     pub unread_ns: u64,
+    /// Time in which it waited for the rest of its requests, which its clients had not sent yet (ns).
+    pub unsent_ns: u64,
     /// Time between its callers and it (ns).
     pub between_ns: u64,
     /// Time that calls of it went on behind the reply of the request that they were made for (ns).
@@ -43,12 +59,18 @@ pub struct Tier {
     pub depth: u32,
     /// Nobody watches there, nor on the way: its time is as its callers saw it.
     pub unwatched: bool,
+    /// What was asked there, the requests themselves left out.
+    pub asked: BTreeMap<String, Asked>,
 }
 
 /// Requests alike.
 #[derive(Clone, Debug, Default)]
 pub struct Kind {
-    /// Durations (ns).
+    /// How many.
+    pub count: u64,
+    /// When they came.
+    pub activity: Activity,
+    /// Durations of those that ended before the recording did (ns).
     pub durations: Histogram,
     /// Of them, failed by their reply (5xx, an error).
     pub failed: u64,
@@ -64,12 +86,16 @@ pub struct Kind {
     pub unfinished: u64,
     /// Of them, with a path known to be incomplete.
     pub incomplete: u64,
+    /// Of these, those that lack nothing but what came after the recording.
+    pub cut_off: u64,
     /// Why, with how often.
     pub holes: BTreeMap<Hole, u64>,
     /// Tiers by name.
     pub tiers: BTreeMap<String, Tier>,
     /// The slowest: duration (ns) and id, slowest first.
     pub slowest: Vec<(u64, u64)>,
+    /// The slowest that failed or was refused (4xx): duration (ns) and id.
+    pub failed_example: Option<(u64, u64)>,
     /// Statuses with how often.
     pub statuses: BTreeMap<u16, u64>,
 }
@@ -86,6 +112,24 @@ pub struct CallError {
     pub error: String,
     /// Entry service and kind of the request that it was part of; `None` where that is not known.
     pub kind: Option<(String, String)>,
+}
+
+/// Requests that asked to wait until something happens elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Awaited {
+    /// How many.
+    pub count: u64,
+    /// Of them, answered: it happened, or their own time was up.
+    pub answered: u64,
+    /// The longest (ns), up to its answer or the recording's end.
+    pub longest_ns: u64,
+}
+
+/// Whether a request did nothing but wait until something happened elsewhere, as a worker's for its next job: that it takes long is
+/// not slow, and that it goes on hangs nowhere.
+pub fn awaits(r: &Request) -> bool {
+    let root = r.spans.first().and_then(|s| s.callee.as_ref().or(s.caller.as_ref()));
+    root.is_some_and(|h| h.exchange.awaits)
 }
 
 /// How often a call met an error.
@@ -114,8 +158,12 @@ pub struct Kinds {
     pub full_queues: Vec<(String, Filled)>,
     /// Services whose replies TCP held back, with their names and ports.
     pub held_replies: Vec<(String, HeldReplies)>,
+    /// Requests that asked to wait until something happens, and that nobody else's request led to, by service and what was asked.
+    pub awaited: BTreeMap<(String, String), Awaited>,
     /// Messages that put something where others take it up later (a queue, a list, a topic), by service and what was asked.
     pub queued: BTreeMap<(String, String), u64>,
+    /// What people call services that an interpreter runs, by name: `gunicorn shop.wsgi`.
+    pub known_as: BTreeMap<String, Option<String>>,
     /// Requests in all.
     pub requests: u64,
 }
@@ -162,6 +210,49 @@ pub fn has_failed(e: &Exchange) -> bool {
     failed(e) == Some(true)
 }
 
+impl Kind {
+    /// Counts how a request ended; `this`: its duration (ns) and id.
+    fn ended(&mut self, e: &Exchange, this: (u64, u64)) {
+        self.failed += u64::from(has_failed(e));
+        self.outcome_unknown += u64::from(is_answered(e) && failed(e).is_none());
+        self.reset += u64::from(e.reset);
+        let unfinished = e.cut && e.unfinished;
+        self.unfinished += u64::from(unfinished);
+        let unreplied = e.cut && !unfinished && !e.reset && may_be_one_way(e);
+        self.unreplied += u64::from(unreplied);
+        self.cut += u64::from(e.cut && !unfinished && !unreplied);
+        *self.statuses.entry(e.status).or_default() += 1;
+        let went_wrong = has_failed(e) || e.reset || (400..500).contains(&e.status);
+        if went_wrong && self.failed_example.is_none_or(|f| f.0 < this.0) {
+            self.failed_example = Some(this);
+        }
+    }
+}
+
+impl Tier {
+    /// Adds the times of a span.
+    fn add(&mut self, span: &Span, t: &Timed, may_lack_calls: bool) {
+        self.spans += 1;
+        self.self_ns += t.self_ns;
+        self.self_unsure_ns += if may_lack_calls { t.self_ns } else { 0 };
+        self.queued_ns += t.queued_ns;
+        self.arrivals_unseen += u64::from(span.callee.as_ref().is_some_and(|h| h.exchange.arrived.0 == 0));
+        self.unread_ns += t.unread_ns;
+        self.unsent_ns += t.unsent_ns;
+        self.between_ns += t.between_ns.unwrap_or(0);
+        self.after_ns += t.after_ns;
+    }
+
+    /// Counts what one request asked here.
+    fn was_asked(&mut self, what: String, calls: u64, took_ns: u64) {
+        let is_known = self.asked.len() < ASKED_MAX || self.asked.contains_key(&what);
+        let of = self.asked.entry(if is_known { what } else { "(other)".into() }).or_default();
+        of.calls += calls;
+        of.requests += 1;
+        of.took_ns += took_ns;
+    }
+}
+
 impl Kinds {
     /// Adds the errors that calls were answered with; of a request itself its kind counts them.
     fn add_errors(&mut self, r: &Request, names: &Names<'_>) {
@@ -191,6 +282,18 @@ impl Kinds {
         }
     }
 
+    /// Adds a request that waited until something happened.
+    fn add_awaited(&mut self, r: &Request, mut key: (String, String)) {
+        if self.awaited.len() >= KINDS_MAX && !self.awaited.contains_key(&key) {
+            key = ("(other)".into(), "(other)".into());
+        }
+        let root = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref());
+        let awaited = self.awaited.entry(key).or_default();
+        awaited.count += 1;
+        awaited.answered += u64::from(root.is_some_and(|h| h.exchange.replied));
+        awaited.longest_ns = awaited.longest_ns.max(lay_out(r).first().map_or(0, |t| t.duration_ns()));
+    }
+
     /// Adds a request.
     pub fn add(&mut self, r: &Request, names: &Names<'_>) {
         self.add_errors(r, names);
@@ -200,8 +303,12 @@ impl Kinds {
             *o.1.entry(hole).or_default() += 1;
             return;
         }
-        self.requests += 1;
         let mut key = kind_of(r, names);
+        if awaits(r) {
+            self.add_awaited(r, key);
+            return;
+        }
+        self.requests += 1;
         if self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(&key) {
             key.1 = "(other)".into();
         }
@@ -209,34 +316,35 @@ impl Kinds {
         let timed = lay_out(r);
         let Some(root) = timed.first() else { return };
         let duration = root.duration_ns();
-        kind.durations.add(duration);
+        kind.count += 1;
+        kind.activity.add(names.common(root.host, root.start), names.common(root.host, root.end));
         let root = &r.spans[0];
         if let Some(e) = root.callee.as_ref().or(root.caller.as_ref()).map(|h| &h.exchange) {
-            kind.failed += u64::from(has_failed(e));
-            kind.outcome_unknown += u64::from(is_answered(e) && failed(e).is_none());
-            kind.reset += u64::from(e.reset);
-            let unfinished = e.cut && e.unfinished;
-            kind.unfinished += u64::from(unfinished);
-            let unreplied = e.cut && !unfinished && !e.reset && may_be_one_way(e);
-            kind.unreplied += u64::from(unreplied);
-            kind.cut += u64::from(e.cut && !unfinished && !unreplied);
-            *kind.statuses.entry(e.status).or_default() += 1;
+            kind.ended(e, (duration, r.id));
         }
         let holes = r.holes();
         kind.incomplete += u64::from(!holes.is_empty());
+        kind.cut_off += u64::from(!holes.is_empty() && holes.iter().all(|h| h.1 == Hole::AfterRecording));
         for (_, h) in &holes {
             *kind.holes.entry(*h).or_default() += 1;
         }
+        // how long it takes is not known, nor what of that its tiers take
+        if r.is_in_progress() {
+            return;
+        }
+        kind.durations.add(duration);
         if kind.slowest.len() < SLOWEST || kind.slowest.last().is_some_and(|s| s.0 < duration) {
             kind.slowest.push((duration, r.id));
             kind.slowest.sort_unstable_by(|a, b| b.cmp(a));
             kind.slowest.truncate(SLOWEST);
         }
+        let mut asked: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
         for t in &timed {
             let span = &r.spans[t.index as usize];
             let may_lack_calls = holes.iter().any(|&(at, hole)| at == t.index && hole.hides_calls());
             let mut name = names.service(span);
-            if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.queued) {
+            if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.queued.is_queued())
+            {
                 let what = (name.clone(), names.asked(half));
                 if self.queued.len() < KINDS_MAX || self.queued.contains_key(&what) {
                     *self.queued.entry(what).or_default() += 1;
@@ -245,18 +353,27 @@ impl Kinds {
             if kind.tiers.len() >= TIERS_MAX && !kind.tiers.contains_key(&name) {
                 name = "(other)".into();
             }
+            if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()) {
+                if span.callee.is_some() && !self.known_as.contains_key(&name) {
+                    self.known_as.insert(name.clone(), names.known_as(half.host, half.exchange.task));
+                }
+                if span.parent.is_some() {
+                    let seen = span.caller.as_ref().map_or(half, |caller| caller);
+                    let took = seen.exchange.ended.0.saturating_sub(seen.exchange.began.0).saturating_sub(t.after_ns);
+                    let of = asked.entry((name.clone(), names.asked(half))).or_default();
+                    *of = (of.0 + 1, of.1 + took);
+                }
+            }
             let fresh = !kind.tiers.contains_key(&name);
             let tier = kind.tiers.entry(name).or_default();
-            tier.spans += 1;
-            tier.self_ns += t.self_ns;
-            tier.self_unsure_ns += if may_lack_calls { t.self_ns } else { 0 };
-            tier.queued_ns += t.queued_ns;
-            tier.arrivals_unseen += u64::from(span.callee.as_ref().is_some_and(|h| h.exchange.arrived.0 == 0));
-            tier.unread_ns += t.unread_ns;
-            tier.between_ns += t.between_ns.unwrap_or(0);
-            tier.after_ns += t.after_ns;
+            tier.add(span, t, may_lack_calls);
             tier.depth = if fresh { t.depth } else { tier.depth.min(t.depth) };
             tier.unwatched = span.is_unwatched() && t.wire.is_none();
+        }
+        for ((name, what), (calls, took_ns)) in asked {
+            if let Some(tier) = kind.tiers.get_mut(&name) {
+                tier.was_asked(what, calls, took_ns);
+            }
         }
     }
 }

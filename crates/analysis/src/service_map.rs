@@ -1,9 +1,11 @@
 //! Who calls whom on behalf of requests: services, and the calls between them.
 
+use crate::activity::Activity;
 use crate::histogram::Histogram;
 use crate::names::Names;
 use crate::requests::has_failed;
 use crate::selection::{Placed, Selection};
+use crate::spans::Timed;
 use std::collections::BTreeMap;
 use wakepath_causality::exchange::Exchange;
 use wakepath_causality::path::Request;
@@ -21,6 +23,8 @@ pub struct Calls {
     pub durations: Histogram,
     /// Of them, failed by their reply (5xx, an error), reset or cut short.
     pub failed: u64,
+    /// When they were made.
+    pub activity: Activity,
 }
 
 /// A service.
@@ -65,8 +69,9 @@ pub struct ServiceMap {
 }
 
 impl Calls {
-    fn add(&mut self, e: &Exchange, duration_ns: u64) {
-        self.durations.add(duration_ns);
+    fn add(&mut self, e: &Exchange, t: &Timed, names: &Names<'_>) {
+        self.durations.add(t.duration_ns());
+        self.activity.add(names.common(t.host, t.start), names.common(t.host, t.end));
         self.failed += u64::from(has_failed(e) || e.reset || (e.cut && !e.unfinished));
     }
 }
@@ -95,7 +100,7 @@ impl ServiceMap {
             let name = self.name(names.service(span));
             let is_new = !self.services.contains_key(&name);
             let service = self.services.entry(name.clone()).or_default();
-            service.calls.add(&half.exchange, t.duration_ns());
+            service.calls.add(&half.exchange, t, names);
             service.entries += u64::from(span.parent.is_none());
             service.self_ns += u128::from(t.self_ns);
             if holes.iter().any(|&(at, hole)| at == t.index && hole.hides_calls()) {
@@ -106,7 +111,7 @@ impl ServiceMap {
             if let Some(parent) = span.parent.and_then(|p| r.spans.get(p as usize)) {
                 let from = self.name(names.service(parent));
                 let edge = self.edges.entry((from, name)).or_default();
-                edge.calls.add(&half.exchange, t.duration_ns());
+                edge.calls.add(&half.exchange, t, names);
                 edge.requests += u64::from(edge.last != self.requests);
                 edge.last = self.requests;
             }

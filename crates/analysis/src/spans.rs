@@ -23,6 +23,8 @@ pub struct Timed {
     pub self_ns: u64,
     /// Time in which its reply found no room, since the client had not read what came before (ns).
     pub unread_ns: u64,
+    /// Time in which it had read all that had come of its request, and the client had not sent the rest (ns); not in `self_ns`.
+    pub unsent_ns: u64,
     /// Time that the caller saw and the server did not: network, and what it waited to be read (ns); `None` where
     /// nothing tells the two apart. Where the wire alone tells, what is not its server's time.
     pub between_ns: Option<u64>,
@@ -102,8 +104,10 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
             (Some(w), None) => (end.0 - start.0).saturating_sub(union(&mut calls[i], w.request_first.0, u64::MAX)),
             _ => end.0 - start.0,
         };
-        let unread_ns = if served { e.unread_ns.min(self_ns) } else { 0 };
+        let unread_ns = if served { e.client.unread_ns.min(self_ns) } else { 0 };
         self_ns -= unread_ns;
+        let unsent_ns = if served { e.unsent_ns.min(self_ns) } else { 0 };
+        self_ns -= unsent_ns;
         let between_ns = match (&s.caller, &s.callee) {
             _ if !served => wire.map(|w| (end.0 - start.0).saturating_sub(w.server_ns)),
             (Some(c), Some(_)) => {
@@ -114,7 +118,20 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
         };
         let after_ns = s.parent.map_or(0, |p| behind(&out[p as usize], inner_host(&r.spans[p as usize]), s));
         let (index, host) = (i as u32, half.host);
-        out.push(Timed { index, depth, host, start, end, queued_ns, self_ns, unread_ns, between_ns, after_ns, wire });
+        out.push(Timed {
+            index,
+            depth,
+            host,
+            start,
+            end,
+            queued_ns,
+            self_ns,
+            unread_ns,
+            unsent_ns,
+            between_ns,
+            after_ns,
+            wire,
+        });
     }
     out
 }

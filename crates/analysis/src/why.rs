@@ -21,7 +21,7 @@ use crate::active_path::{active_path, lifetime};
 use crate::critical_path::critical_path;
 use crate::histogram::Histogram;
 use crate::names::Names;
-use crate::requests::{KINDS_MAX, kind_of};
+use crate::requests::{KINDS_MAX, awaits, kind_of};
 use crate::selection::{Placed, Selection};
 use crate::spans::lay_out;
 use std::collections::BTreeMap;
@@ -136,7 +136,7 @@ impl Wanted {
 fn durations(folder: &Folder, names: &Names<'_>, question: &Question<'_>) -> BTreeMap<KindName, Histogram> {
     let mut kinds: BTreeMap<KindName, Histogram> = BTreeMap::new();
     let out = |r: Request| {
-        if r.orphan.is_some() {
+        if r.orphan.is_some() || awaits(&r) {
             return;
         }
         let Some(root) = lay_out(&r).first().map(|t| t.duration_ns()) else { return };

@@ -56,6 +56,7 @@ fn counts(c: &Counts, open: u64) -> String {
         (c.rejected, "rejected"),
         (c.failed, "failed"),
         (c.outcome_unknown, "outcome_unknown"),
+        (c.reply_unfinished, "reply_unfinished"),
         (c.unanswered, "unanswered"),
         (c.no_reply, "no_reply"),
         (c.reply_missed, "reply_missed"),

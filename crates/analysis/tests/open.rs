@@ -153,12 +153,13 @@ fn session_asked(host: &mut HostRows, at: u64, task: u32, statement: (&str, &str
     }
 }
 
-/// Sessions 1 and 2 have a transaction open, 3 has none; 1 sleeps in the middle of its second statement.
+/// Sessions 1 and 2 have a transaction open, 3, 4 and 5 have none: 4 committed within one message, and the process of 5 has
+/// ended. 1 sleeps in the middle of its second statement.
 #[test]
 fn a_session_that_sleeps_amid_a_statement_is_named_with_those_that_may_hold_it_up() {
     const EPOLL_WAIT: u16 = 232;
     let mut host = HostRows::new("db", 0);
-    for task in 1..=3 {
+    for task in 1..=5 {
         host.task(0, task, task, 0, "postgres");
         let (local, remote) = (([127, 0, 0, 1], 5432), ([127, 0, 0, 2], 40000 + task as u16));
         let (how, flow) = (seen::ACCEPTED, u64::from(task) + 100);
@@ -170,6 +171,9 @@ fn a_session_that_sleeps_amid_a_statement_is_named_with_those_that_may_hold_it_u
     session_asked(&mut host, 3_000, 1, ("BEGIN", ""), 0, true);
     session_asked(&mut host, 3_500, 3, ("BEGIN", ""), 0, true);
     session_asked(&mut host, 3_600, 3, ("COMMIT", ""), 10, true);
+    session_asked(&mut host, 3_700, 4, ("BEGIN", "BEGIN; UPDATE t SET a = ?; COMMIT"), 0, true);
+    session_asked(&mut host, 3_800, 5, ("BEGIN", ""), 0, true);
+    host.ended(3_900, 5, 5);
     session_asked(&mut host, 4_000, 1, ("UPDATE", "t SET a = ?"), 10, false);
     for (task, since) in [(1, 4_010), (2, 2_060), (3, 3_660)] {
         host.waited(since, 9_000, 9_000, task, task, 0);
@@ -185,7 +189,7 @@ fn a_session_that_sleeps_amid_a_statement_is_named_with_those_that_may_hold_it_u
     let told: Vec<_> = found.iter().map(|h| (h.pid, h.statement.as_str(), h.is_in_transaction)).collect();
     assert_eq!(told, [(1001, "UPDATE t SET a = ?", true)], "{found:#?}");
     let others: Vec<_> = found[0].others.iter().map(|o| (o.at.1.0, o.statement.as_str())).collect();
-    assert_eq!(others, [(2, "UPDATE t SET a = ?")], "3 has committed");
+    assert_eq!(others, [(2, "UPDATE t SET a = ?")], "3 and 4 have committed, and 5 is gone");
     // it answered at 2 050 and waits for its client since
     assert_eq!(found[0].others[0].idle_ns, Some(9_000 - 2_050));
 }

@@ -71,8 +71,21 @@ pub struct KernelOptions {
     pub runtimes: Vec<(u32, w::Runtime)>,
     /// Whose operations.
     pub watch: Watch,
-    /// Whose besides: who executes a program of one of these names (at most 64) while the recording goes on.
+    /// Whose besides, while the recording goes on.
+    pub rules: SelectionRules,
+}
+
+/// What makes a process watched while the recording goes on. The programs hold the rules themselves, so that nothing of such a
+/// process is missed; its `TASK_SELECTED` record says who it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SelectionRules {
+    /// Who executes a program of one of these names, or takes such a name (at most 64).
     pub comms: Vec<String>,
+    /// Who binds to one of these ports, or accepts a connection at one (at most [`w::SELECTED_PORTS_MAX`]).
+    pub ports: Vec<u16>,
+    /// Who joins one of these cgroups or one below (at most [`w::SELECTED_CGROUPS_MAX`]), by its path from the root of a hierarchy. Of who
+    /// is made into one, a `TASK_PLACED` record tells, and the caller decides.
+    pub cgroups: Vec<String>,
 }
 
 impl Default for KernelOptions {
@@ -87,7 +100,7 @@ impl Default for KernelOptions {
             faults: false,
             runtimes: Vec::new(),
             watch: Watch::All,
-            comms: Vec::new(),
+            rules: SelectionRules::default(),
         }
     }
 }
@@ -415,12 +428,15 @@ fn configure(
         r.cfg_tag_key = key;
         r.cfg_tick_ns = tick_ns();
         r.cfg_watch_all = u8::from(options.watch == Watch::All);
-        r.cfg_watch_comms = u8::from(!options.comms.is_empty());
+        r.cfg_watch_comms = u8::from(!options.rules.comms.is_empty());
+        r.cfg_watch_ports = u8::from(!options.rules.ports.is_empty());
+        r.cfg_watch_cgroups = u8::from(!options.rules.cgroups.is_empty());
         r.cfg_waits = u8::from(options.waits);
         r.cfg_stacks = u8::from(options.stacks);
         r.cfg_marks = u8::from(choice.marks);
         r.cfg_sock_hooks = u8::from(choice.backend == Backend::SocketHooks);
-        for (nr, class) in crate::syscalls::classes() {
+        let bind = (!options.rules.ports.is_empty()).then_some((libc::SYS_bind, w::SC_BIND));
+        for (nr, class) in crate::syscalls::classes().into_iter().chain(bind) {
             r.syscall_class[nr as usize] = class;
         }
         // where records call calls by other numbers than this machine
@@ -471,6 +487,7 @@ fn choose_programs(open: &mut skel::OpenWakepathSkel<'_>, choice: &Choice<'_>) {
             usdt::SINGLE | usdt::SINGLE_RETURN => choice.marks && !choice.support.has_multi,
             usdt::MULTI | usdt::MULTI_RETURN => choice.marks && choice.support.has_multi,
             "task" => options.waits,
+            "cgroup_attach_task" => !options.rules.cgroups.is_empty(),
             _ if waits_only => options.waits,
             _ => true,
         };
@@ -488,13 +505,34 @@ fn watch(skel: &skel::WakepathSkel<'_>, options: &KernelOptions) -> Result<(), C
         }
     }
 
-    for name in &options.comms {
+    let rules = &options.rules;
+    for name in &rules.comms {
         // the kernel cuts names so, and ends them with a zero
-        let mut comm = [0u8; 16];
-        comm.iter_mut().zip(name.as_bytes().iter().take(15)).for_each(|(to, from)| *to = *from);
-        skel.maps.watch_comms.update(&comm, &[1], MapFlags::ANY)?;
+        skel.maps.watch_comms.update(&zero_padded::<16>(name.as_bytes()), &[1], MapFlags::ANY)?;
+    }
+    for port in &rules.ports {
+        skel.maps.watch_ports.update(&port.to_ne_bytes(), &[1], MapFlags::ANY)?;
+    }
+    for path in &rules.cgroups {
+        let path = path.trim_end_matches('/');
+        if path.len() >= w::CGROUP_PATH_BYTES as usize {
+            return Err(CaptureError::Setting(format!(
+                "a cgroup's path of {} bytes: at most {} are compared; name one above it",
+                path.len(),
+                w::CGROUP_PATH_BYTES - 1
+            )));
+        }
+        let path = zero_padded::<{ w::CGROUP_PATH_BYTES as usize }>(path.as_bytes());
+        skel.maps.watch_cgroups.update(&path, &[1], MapFlags::ANY)?;
     }
     Ok(())
+}
+
+/// The first bytes of a text in `N` bytes, the last of which is zero.
+fn zero_padded<const N: usize>(text: &[u8]) -> [u8; N] {
+    let mut out = [0u8; N];
+    out.iter_mut().zip(text.iter().take(N - 1)).for_each(|(to, from)| *to = *from);
+    out
 }
 
 /// Attaches all programs that were loaded, but iterators, which are attached to be read, and the one for annotations.

@@ -18,7 +18,9 @@ mod syscalls;
 pub mod usdt;
 
 pub use error::CaptureError;
-pub use kernel::{Backend, KernelOptions, KernelSource, ProgramCost, RuntimeProbe, StackTable, Unselected, Watch};
+pub use kernel::{
+    Backend, KernelOptions, KernelSource, ProgramCost, RuntimeProbe, SelectionRules, StackTable, Unselected, Watch,
+};
 pub use library::{Arena, ArenaOptions, LibrarySource};
 pub use support::{Support, support};
 

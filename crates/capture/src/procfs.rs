@@ -54,6 +54,14 @@ pub fn task(tgid: u32, tid: u32) -> Option<ProcTask> {
     Some(ProcTask { tgid, tid, parent, start_ns, comm, cmdline, cgroups, kernel: flags & PF_KTHREAD != 0 })
 }
 
+/// What a process is called; `None` where it is gone.
+pub fn comm(tgid: u32) -> Option<Vec<u8>> {
+    let mut name = fs::read(format!("/proc/{tgid}/comm")).ok()?;
+    // the kernel ends it with a new line
+    name.pop();
+    Some(name)
+}
+
 /// Every process there is now.
 pub fn processes() -> Vec<u32> {
     numbers("/proc".into())

@@ -37,6 +37,7 @@ const TRACEPOINTS: &[&str] = &[
     "sched_process_exec",
     "sched_process_exit",
     "task_rename",
+    "cgroup_attach_task",
     "page_fault_user",
     "page_fault_kernel",
     "mm_filemap_fault",

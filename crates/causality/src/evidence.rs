@@ -127,6 +127,10 @@ pub enum Hole {
     Borders,
     /// Several requests use a connection at once, and nobody knows its protocol: which reply is whose is not known.
     Shared,
+    /// It asked another process on a pipe that several use, or by a queue: what was done for it there is not followed.
+    Unfollowed,
+    /// Its client left before the reply, and what the server did for it then is not known.
+    ClientLeft,
     /// The recording ended first.
     AfterRecording,
 }
@@ -146,6 +150,8 @@ impl Hole {
             Hole::BeforeRecording => "it began before the recording",
             Hole::Borders => "a message's borders are not known",
             Hole::Shared => "several requests share a connection whose protocol is not known",
+            Hole::Unfollowed => "it handed work to another process, which is not followed there",
+            Hole::ClientLeft => "its client left, and how long the service went on with it is not known",
             Hole::AfterRecording => "the recording ended first",
         }
     }

@@ -4,16 +4,22 @@
 //! communication pattern, merged operations of its Algorithm 1). The engine keeps only what is open, and hands every
 //! step to a [`Steps`] in the order in which it happened on the host.
 
+mod channels;
 mod ends;
+mod leaving;
 mod messages;
 mod record;
 mod refusals;
 mod sides;
+mod turns;
 
 pub use crate::slab::{ExId, Slab};
+pub use channels::Channels;
 pub(crate) use ends::is_peer;
 use ends::{Early, Ends, NO_SOCKET, Span};
-pub use record::{Exchange, Side};
+use leaving::Left;
+pub use leaving::Sign;
+pub use record::{ByClient, Exchange, Queued, Side};
 use refusals::{Connect, Refusals};
 use rustc_hash::FxHashMap;
 pub use sides::Sides;
@@ -73,6 +79,8 @@ pub trait Steps {
     fn stray_reply(&mut self, task: TaskId, at: MonoNs);
     /// A task moved request bytes that no message explains: a request of which nothing is known.
     fn unclear(&mut self, xs: &Slab, side: Side, task: TaskId, at: MonoNs);
+    /// A task asks another process on a pipe that several use: what that does for it is not followed.
+    fn unfollowed(&mut self, _: &Slab, _: TaskId, _: MonoNs) {}
     /// A process moved request bytes in which the borders of requests are not known, on a connection with several requests at once:
     /// any of its open requests may have made calls that nobody saw.
     fn unread(&mut self, xs: &Slab, process: u32, at: MonoNs);
@@ -82,6 +90,19 @@ pub trait Steps {
     fn left(&mut self, last: ExId, task: TaskId, at: MonoNs);
     /// Nothing will happen on the flow any more.
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId);
+    /// Whether a task is done with its request when it takes another one, or closes its connection: it works on one at a time, and
+    /// hands none on.
+    fn turns_away(&self, _: TaskId) -> bool {
+        true
+    }
+    /// What was seen last of a request whose client left.
+    fn sign(&self, _: &Slab, _x: ExId) -> Sign {
+        Sign::default()
+    }
+    /// The longest time in which the process replied to a request (ns).
+    fn longest(&self, _process: u32) -> u64 {
+        0
+    }
     /// The process of a task: the number of its leading task.
     fn process_of(&self, task: TaskId) -> u32;
 }
@@ -90,8 +111,11 @@ pub trait Steps {
 pub struct Engine<S: Steps> {
     eps: Ends,
     refusals: Refusals,
+    left: Left,
     /// Which end serves, where an announcement does not tell: what was learned before, and what is learned now.
     pub sides: Sides,
+    /// Pipes and pairs of sockets on which processes talk: the same.
+    pub channels: Channels,
     /// Who asks by a stream that is about to begin: by who writes for its connection, and the stream's number.
     asking: FxHashMap<(TaskId, u64), TaskId>,
     /// The exchanges.
@@ -102,11 +126,13 @@ pub struct Engine<S: Steps> {
 
 impl<S: Steps> Engine<S> {
     /// An engine that has seen nothing, but perhaps learned which ends serve.
-    pub fn new(steps: S, sides: Sides) -> Engine<S> {
+    pub fn new(steps: S, sides: Sides, channels: Channels) -> Engine<S> {
         Engine {
             eps: Ends::default(),
             refusals: Refusals::default(),
+            left: Left::default(),
             sides,
+            channels,
             asking: FxHashMap::default(),
             xs: Slab::default(),
             steps,
@@ -126,6 +152,7 @@ impl<S: Steps> Engine<S> {
 
     /// An endpoint was announced.
     pub fn endpoint(&mut self, r: &EndpointRow) {
+        self.channels.endpoint(r);
         let side = match r.side {
             wakepath_model::rows::Side::Server => Some(Side::Server),
             wakepath_model::rows::Side::Client => Some(Side::Client),
@@ -142,14 +169,23 @@ impl<S: Steps> Engine<S> {
 
     /// A step in a task's life.
     pub fn task(&mut self, r: &TaskRow) {
-        if r.what == life::EXIT && r.tid == r.tgid {
-            self.eps.process_ended(self.steps.process_of(r.task), r.at);
+        let Engine { channels, steps, .. } = self;
+        channels.task(r, |task| steps.process_of(task));
+        if r.what != life::EXIT {
+            return;
+        }
+        self.turned(r.task, r.at);
+        if r.tid == r.tgid {
+            let process = self.steps.process_of(r.task);
+            self.eps.process_ended(process, r.at);
+            self.process_ended(process, r.at);
         }
     }
 
     /// Time went on to `now`: forgets ends of which nothing more can come, and gives them. TCP says when a connection is
     /// over; of other sockets only their descriptors and processes tell.
     pub fn forget(&mut self, now: MonoNs) -> Vec<EndpointId> {
+        self.silent(now);
         let gone = self.eps.over(now, |task| self.steps.process_of(task));
         for &flow in &gone {
             self.end(flow, now);
@@ -204,13 +240,22 @@ impl<S: Steps> Engine<S> {
 
     /// An operation.
     pub fn operation(&mut self, r: &OpRow) {
+        if self.left.is_on(r.flow) && self.after_leaving(r) {
+            return;
+        }
         if matches!(r.kind, op::SEND | op::RECV) && r.end > r.start {
+            if Channels::may_be_lane(r.flow) {
+                return self.moved_on_lane(r);
+            }
             return self.moved(r);
         }
         self.eps.used(r);
         match r.kind {
-            op::RECV if r.result <= 0 => self.ended(r.flow, r.at, r.result < 0),
-            op::SEND if r.result < 0 => self.ended(r.flow, r.at, true),
+            op::RECV if r.result <= 0 => {
+                self.client_left(r.flow, r.at);
+                self.ended(r.flow, r.at, r.result < 0);
+            }
+            op::SEND if r.result < 0 => self.failed_to_send(r),
             op::CONNECT => {
                 let connect = self.refusals.connect(r);
                 self.eps.at(r.flow, r.at).side.get_or_insert(Side::Client);
@@ -328,6 +373,9 @@ impl<S: Steps> Engine<S> {
         let is_answered = before.is_some_and(|b| b.is_answered || b.sent != sent);
         ep.early = Some(Box::new(Early { sent, last: Span::of(r), is_answered }));
         let (is_announced, has_ports) = (ep.is_announced(), ep.has_ports());
+        if !has_ports && is_announced {
+            return self.moved_on_lane(r);
+        }
         // who sends on a socket whose announcement was lost, or that never tells, does something that cannot be shown; and what
         // follows without a turn may be another's
         let is_call = if is_announced { self.sides.is_never_told(r.flow) } else { r.flow.0 < NO_SOCKET };
@@ -346,61 +394,13 @@ impl<S: Steps> Engine<S> {
         user != TaskId::UNKNOWN && self.steps.process_of(user) == self.steps.process_of(task)
     }
 
-    /// Without messages: bytes towards the server begin an exchange where the last one has its reply.
-    /// `missed`: what moved before it was not all recorded, so its reply may have been among that.
-    fn run_request(&mut self, r: &OpRow, side: Side, missed: bool) {
-        let ep = self.eps.at(r.flow, r.at);
-        ep.requests.explained_to = r.end;
-        let last = ep.open.last().copied();
-        match last {
-            Some(last) if !missed && self.xs.get(last).reply_start == OPEN => {
-                let more = match side {
-                    Side::Client => self.steps.sends_more(&self.xs, last, r.actor(), r.at),
-                    Side::Server => More::OfIt,
-                };
-                let e = self.xs.get_mut(last);
-                // where another's bytes may follow, its borders are not known, and neither is which reply is whose
-                e.murky |= more != More::OfIt;
-                if more == More::OfIt {
-                    e.request_end = r.end;
-                }
-                if side == Side::Server {
-                    self.steps.request_progress(&self.xs, last, r.actor(), r.at);
-                }
-                if more != More::OfAnother {
-                    return;
-                }
-                let ep = self.eps.at(r.flow, r.at);
-                ep.traits.is_shared = true;
-                if let Some(&oldest) = ep.open.first().filter(|_| ep.open.len() >= SHARED_MAX) {
-                    self.give_up(r.flow, oldest, r.at);
-                }
-            }
-            Some(last) => {
-                self.xs.get_mut(last).murky |= missed;
-                self.close(r.flow, last, r.at, true);
-            }
-            None => {}
-        }
-        let murky = self.eps.at(r.flow, r.at).traits.is_shared;
-        let e = Exchange {
-            arrived: r.arrived,
-            received_to: r.end,
-            began: if side == Side::Client { r.entry } else { r.at },
-            taken: r.at,
-            task: r.task,
-            actor: r.actor(),
-            open_ended: true,
-            by_order: true,
-            murky,
-            ..Exchange::of_request(r.flow, side, r.start, r.end)
-        };
-        self.begin(r.flow, e, r.at);
-    }
-
     fn begin(&mut self, flow: EndpointId, mut e: Exchange, at: MonoNs) -> ExId {
+        if e.side == Side::Server {
+            self.turned(e.actor, at);
+        }
         e.process = self.steps.process_of(e.actor);
         e.is_internal = self.is_to_itself(flow, e.actor);
+        e.murky |= self.eps.get(&flow).is_some_and(|ep| ep.traits.is_shared);
         let x = self.xs.insert(e);
         let ep = self.eps.at(flow, at);
         ep.open.push(x);
@@ -410,60 +410,12 @@ impl<S: Steps> Engine<S> {
         x
     }
 
-    /// `missed`: the request that it answers was not recorded.
-    fn run_reply(&mut self, r: &OpRow, missed: bool) {
-        let ep = self.eps.at(r.flow, r.at);
-        let (side, met, asked) = (ep.side, ep.traits.met, ep.traits.ever_requested);
-        match ep.open.last().copied() {
-            Some(x) if missed => self.close(r.flow, x, r.at, true),
-            Some(_) if ep.traits.is_shared => return self.answered_some(r.flow, r.at),
-            Some(x) => return self.extend_reply(x, r),
-            // a server may speak first; but a flow that is older than the recording owes a reply
-            None if side == Some(Side::Server) && met && !asked => return self.steps.unseen_reply(r.actor(), r.at),
-            None => {}
-        }
-        if side == Some(Side::Server) {
-            self.steps.stray_reply(r.actor(), r.at);
-        }
-    }
-
-    /// A reply on a connection that several requests share: whose it is, and what it ends, nobody can tell.
-    fn answered_some(&mut self, flow: EndpointId, at: MonoNs) {
-        let open = self.eps.get(&flow).map(|ep| ep.open.clone()).unwrap_or_default();
-        for x in open {
-            self.give_up(flow, x, at);
-        }
-    }
-
-    /// Ends an exchange whose reply nobody can tell from others': all that is known of its time is when it was sent.
-    fn give_up(&mut self, flow: EndpointId, x: ExId, at: MonoNs) {
-        let e = self.xs.get_mut(x);
-        e.ended = e.taken;
-        self.close(flow, x, at, false);
-    }
-
-    fn extend_reply(&mut self, x: ExId, r: &OpRow) {
-        let e = self.xs.get_mut(x);
-        let first = e.reply_start == OPEN;
-        if first {
-            e.reply_start = r.start;
-            e.reply_began = if e.side == Side::Server { r.entry } else { r.at };
-        }
-        e.reply_end = r.end;
-        e.ended = r.at;
-        (e.reply_task, e.reply_actor) = (r.task, r.actor());
-        if first {
-            self.steps.reply_began(&self.xs, x, r.actor(), r.at);
-        }
-        self.steps.reply_progress(&self.xs, x, r.actor(), r.at);
-    }
-
     /// With messages: request bytes may be more of a request whose head was read before.
     fn request_moved(&mut self, r: &OpRow, side: Side) {
         let last = self.eps.get(&r.flow).and_then(|ep| ep.open.last().copied());
         let Some(x) = last.filter(|_| side == Side::Server) else { return };
         let e = self.xs.get_mut(x);
-        e.received_to = e.received_to.max(r.end);
+        e.reads_more(r);
         if e.request_start < r.start && r.start < e.request_end && !e.by_order {
             self.steps.request_progress(&self.xs, x, r.actor(), r.at);
         }
@@ -521,6 +473,7 @@ impl<S: Steps> Engine<S> {
                 self.steps.gave_up(&self.xs, x, task);
             }
         }
+        self.dropped(process, at);
     }
 
     fn left(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
@@ -537,16 +490,26 @@ impl<S: Steps> Engine<S> {
         if let Some((task, error)) = self.refusals.state(r) {
             self.steps.refused(&self.xs, r.flow, task, r.at, error);
         }
+        let is_own = self.is_by_its_user(r);
+        match r.new {
+            _ if !is_own && (r.reset != 0 || r.new == TcpState::CloseWait) => self.client_left(r.flow, r.at),
+            TcpState::FinWait1 | TcpState::LastAck | TcpState::Close if is_own => self.shut(r.flow),
+            _ => {}
+        }
         if r.reset != 0 {
             self.ended(r.flow, r.at, true);
         } else if r.new == TcpState::Close {
             self.ended(r.flow, r.at, false);
+            self.works_on(r.flow, r.at, false);
             self.end(r.flow, r.at);
         }
     }
 
     /// The flow ended (at least towards us): what is open will not go on.
     fn ended(&mut self, flow: EndpointId, at: MonoNs, reset: bool) {
+        if reset {
+            self.works_on(flow, at, true);
+        }
         let Some(ep) = self.eps.get(&flow) else { return };
         if ep.open.is_empty() {
             return;
@@ -579,7 +542,10 @@ impl<S: Steps> Engine<S> {
         }
         if let Some(ep) = self.eps.get_mut(&flow) {
             ep.open.retain(|o| *o != x);
-            e.unread_ns = std::mem::take(&mut ep.unread.total_ns);
+            if !e.replied && !e.one_way && e.side == Side::Server {
+                e.client.left = ep.left;
+            }
+            e.client.unread_ns = std::mem::take(&mut ep.unread.total_ns);
         }
         self.steps.closed(&self.xs, x, at);
         if !S::KEEPS {
@@ -596,5 +562,6 @@ impl<S: Steps> Engine<S> {
             }
             self.cut(flow, at);
         }
+        self.recording_ended(at);
     }
 }

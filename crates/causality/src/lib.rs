@@ -32,7 +32,7 @@ pub mod sync;
 mod tenures;
 
 use attribution::Attribution;
-use exchange::{Engine, Sides};
+use exchange::{Channels, Engine, Sides};
 pub use options::{Explain, Options, TakesProof};
 use path::{Assembler, HostOut, Linked, Request};
 use roles::Roles;
@@ -91,7 +91,7 @@ pub fn reconstruct_with(
 ) -> Report {
     let options = Options { refuses_habits: options.refuses_habits || folder.refuses_habits(), ..options.clone() };
     let hosts = folder.hosts();
-    let (roles, sides): (Vec<Roles>, Vec<Sides>) = hosts.iter().map(learn).unzip();
+    let (roles, known): (Vec<Roles>, Vec<Known>) = hosts.iter().map(learn).unzip();
     let line = Rc::new(folder.timeline());
     let sniffers = hosts.iter().filter(|h| h.row_count(Table::SniffedExchange) > 0);
     let seen: FxHashMap<HostId, Seen> = sniffers.map(|h| (h.id(), Seen::read(h))).collect();
@@ -116,11 +116,18 @@ pub fn reconstruct_with(
     let mut report = Report::default();
     let mut streams: Vec<Stream<'_, '_>> = hosts
         .iter()
-        .zip(roles.iter().zip(sides))
-        .map(|(host, (roles, sides))| {
+        .zip(roles.iter().zip(known))
+        .map(|(host, (roles, known))| {
+            for r in known.channels.announcements() {
+                assembler.borrow_mut().endpoint(host.id(), &r);
+            }
             let out = HostOut { host: host.id(), shared: Rc::clone(&assembler), wires: wires.clone() };
             let linker = Attribution::new(roles, host.id(), options.clone(), out);
-            Stream::new(host, (hosts.len() > 1).then(|| Rc::clone(&line)), Engine::new(linker, sides))
+            Stream::new(
+                host,
+                (hosts.len() > 1).then(|| Rc::clone(&line)),
+                Engine::new(linker, known.sides, known.channels),
+            )
         })
         .collect();
     if let [only] = &mut streams[..] {
@@ -199,8 +206,8 @@ const BASE: [Table; 11] = [
 const CHECK_NS: u64 = 20_000_000;
 
 /// First pass over one host.
-fn learn(host: &Host) -> (Roles, Sides) {
-    let mut engine = Engine::new(Roles::default(), Sides::default());
+fn learn(host: &Host) -> (Roles, Known) {
+    let mut engine = Engine::new(Roles::default(), Sides::default(), Channels::default());
     let mut tables = BASE.to_vec();
     tables.push(Table::Loss);
     let mut checked = MonoNs(0);
@@ -228,7 +235,8 @@ fn learn(host: &Host) -> (Roles, Sides) {
         }
     }
     engine.steps.ended(&engine.xs);
-    let (mut roles, sides) = (engine.steps, engine.sides);
+    let known = Known { sides: engine.sides, channels: engine.channels.learned() };
+    let mut roles = engine.steps;
     roles.finish();
     if roles.needs_wakes() {
         for event in host.events(TableSet::of(&[Table::Wait]), ..) {
@@ -239,7 +247,13 @@ fn learn(host: &Host) -> (Roles, Sides) {
             }
         }
     }
-    (roles, sides)
+    (roles, known)
+}
+
+/// What a first pass learned of flows.
+struct Known {
+    sides: Sides,
+    channels: Channels,
 }
 
 fn feed<S: exchange::Steps>(engine: &mut Engine<S>, event: EventRef<'_>) {

@@ -2,7 +2,7 @@
 
 use crate::at_work::{Caller, Server};
 use crate::evidence::{Hole, Rule};
-use crate::exchange::{Exchange, Side};
+use crate::exchange::{Exchange, Queued, Side};
 use crate::finished::{Done, Finished, Refusal};
 use crate::numbered::Numbered;
 use crate::pairs::{End, How, Pairs, Place, is_loopback};
@@ -282,7 +282,9 @@ impl<'a> Assembler<'a> {
                 }
                 None => {
                     self.linked.leaves += 1;
-                    if e.one_way {
+                    if e.queued == Queued::Relayed {
+                        node.hole.get_or_insert(Hole::Unfollowed);
+                    } else if e.one_way {
                         // it was said whole; who took it need not have been seen
                     } else if is_lossy {
                         node.hole.get_or_insert(Hole::Losses);

@@ -6,7 +6,7 @@ use crate::finished::Refusal;
 use crate::pairs::Place;
 use fnv::FnvHasher;
 use std::hash::{Hash as _, Hasher as _};
-use wakepath_model::ids::{HostId, MonoNs};
+use wakepath_model::ids::{HostId, MonoNs, StrId};
 use wakepath_model::rows::witness;
 
 /// One side of a span.
@@ -49,6 +49,22 @@ impl Span {
     /// Whether nobody watches its server, as far as is known: a server's side that cannot be told from others' may be watched.
     pub fn is_unwatched(&self) -> bool {
         self.callee.is_none() && !self.caller.as_ref().is_some_and(|h| h.exchange.is_on_shared_connection())
+    }
+
+    /// Why it is not whole: what the linker found, calls that may be its, or its reply, where the recording ended before that.
+    pub fn missing(&self) -> Option<Hole> {
+        let doubts = (self.doubts > 0).then_some(Hole::Ambiguous);
+        self.hole.or(doubts).or(self.is_in_progress().then_some(Hole::AfterRecording))
+    }
+
+    /// Whether the recording ended before its reply was complete. To a call of no known protocol (a line of a log) perhaps
+    /// none is due.
+    pub fn is_in_progress(&self) -> bool {
+        let half = self.callee.as_ref().or(self.caller.as_ref());
+        half.is_some_and(|h| {
+            let is_due = self.parent.is_none() || h.exchange.protocol != StrId::EMPTY;
+            h.exchange.cut && h.exchange.unfinished && is_due
+        })
     }
 }
 
@@ -96,19 +112,18 @@ impl Request {
     /// Why the path is not whole, with the span; empty where it is.
     pub fn holes(&self) -> Vec<(u32, Hole)> {
         let mut out: Vec<(u32, Hole)> = self.orphan.map(|h| (0, h)).into_iter().collect();
-        for (i, s) in self.spans.iter().enumerate() {
-            if let Some(h) = s.hole {
-                out.push((i as u32, h));
-            } else if s.doubts > 0 {
-                out.push((i as u32, Hole::Ambiguous));
-            }
-        }
+        out.extend(self.spans.iter().enumerate().filter_map(|(i, s)| Some((i as u32, s.missing()?))));
         out
+    }
+
+    /// Whether the recording ended before its reply was complete: it took longer than what was seen of it.
+    pub fn is_in_progress(&self) -> bool {
+        self.spans.first().is_some_and(Span::is_in_progress)
     }
 
     /// Whether nothing is known to be missing.
     pub fn is_complete(&self) -> bool {
-        self.orphan.is_none() && self.spans.iter().all(|s| s.hole.is_none() && s.doubts == 0)
+        self.orphan.is_none() && self.spans.iter().all(|s| s.missing().is_none())
     }
 }
 

@@ -8,6 +8,7 @@ mod endings;
 mod fired;
 mod handed;
 mod kin;
+mod lasting;
 mod learned;
 mod migrating;
 mod resumed;
@@ -95,6 +96,9 @@ impl Roles {
         if r.runtime == runtime::TOKIO {
             *self.processes.is_named_late.entry(r.task) = true;
             self.processes.named_since.entry(self.process_of(r.task)).or_insert(r.at);
+        }
+        if matches!(r.runtime, runtime::PYTHON | runtime::NODE) {
+            *self.processes.is_context.entry(r.task) = true;
         }
         let process = TaskId(self.process_of(r.task));
         *self.processes.names.entry(process) = r.comm;

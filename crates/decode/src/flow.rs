@@ -1,6 +1,7 @@
 //! One endpoint as the decoder follows it: byte numbers unwrapped and chained, messages found.
 
 mod pieces;
+mod upgrades;
 
 use crate::RowSink;
 use crate::recurring::{Asker, address_number};
@@ -12,8 +13,8 @@ use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, Side, UNFRAMED, message_flag, range, role, witness,
 };
 use wakepath_protocols::{
-    Border, Dir, EndHow, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Verdict, begins_anywhere,
-    recognise,
+    Border, Dir, EndHow, Likely, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Upgrade, Verdict,
+    begins_anywhere, recognise,
 };
 
 /// The family of UNIX sockets.
@@ -106,10 +107,13 @@ struct Listening {
     begun: Vec<u8>,
     /// Number of its first byte.
     begun_at: u64,
+    likely: Likely,
 }
 
 impl Listening {
-    const NEW: Listening = Listening { tries: TRIES, begun: Vec::new(), begun_at: 0 };
+    fn new() -> Listening {
+        Listening { tries: TRIES, begun: Vec::new(), begun_at: 0, likely: Likely::default() }
+    }
 
     /// What was kept goes on with these bytes.
     fn goes_on(&self, start: u64) -> bool {
@@ -164,7 +168,7 @@ impl Flow {
             datagram,
             last_sent: None,
             plain: [false; 2],
-            state: ProtocolState::Listening(Listening::NEW),
+            state: ProtocolState::Listening(Listening::new()),
             is_tls: false,
             known: None,
             rest: None,
@@ -187,7 +191,7 @@ impl Flow {
     pub fn plaintext(&mut self, sent: bool) {
         if !self.plain.contains(&true) {
             self.last_sent = None;
-            (self.state, self.is_tls) = (ProtocolState::Listening(Listening::NEW), false);
+            (self.state, self.is_tls) = (ProtocolState::Listening(Listening::new()), false);
         }
         if !std::mem::replace(&mut self.plain[usize::from(sent)], true) {
             *(if sent { &mut self.snd } else { &mut self.rcv }) = Numbers::default();
@@ -239,7 +243,7 @@ impl Flow {
         sink: &mut S,
     ) {
         self.end_of_operation(id, sink);
-        let (start, len) = (moved.start, moved.end - moved.start);
+        let (start, len, moved_to) = (moved.start, moved.end - moved.start, moved.end);
         let turned = self.last_sent != Some(sent);
         self.last_sent = Some(sent);
         let begun = self.listen(id, at, sent, turned, moved, head, sink);
@@ -260,6 +264,9 @@ impl Flow {
         }
         if !self.datagram && (head.len() as u64) < len {
             p.gap(dir, start + head.len() as u64, len - head.len() as u64, &mut out);
+        }
+        if let Some(upgraded) = out.upgraded {
+            return self.upgrade(id, at, sent, upgraded, (start..moved_to, head), sink);
         }
         if out.closes && self.is_tls {
             self.opaque(id, at, "encrypted (TLS), perhaps HTTP/2 inside", sink);
@@ -284,7 +291,9 @@ impl Flow {
         let ProtocolState::Listening(listening) = &mut self.state else { return None };
         let goes_on = !turned && !self.datagram && listening.goes_on(moved.start);
         let mut begun = std::mem::take(&mut listening.begun);
-        if !goes_on {
+        if goes_on {
+            listening.likely.again();
+        } else {
             if !turned && !self.datagram && !begins_anywhere(head) {
                 return None;
             }
@@ -292,7 +301,7 @@ impl Flow {
         }
         let joined = if begun.is_empty() { Cow::Borrowed(head) } else { Cow::Owned([&begun, head].concat()) };
         let transport = if self.datagram { Transport::Datagram } else { Transport::Stream };
-        match recognise(transport, dir, &joined, self.ports) {
+        match recognise(transport, dir, &joined, self.ports, &mut listening.likely) {
             Verdict::Protocol(protocol, dir) => {
                 let begun_at = listening.begun_at;
                 self.know(id, at, protocol, dir, sent, sink);
@@ -375,6 +384,8 @@ struct Out<'a, S: RowSink> {
     reported: (u64, u64),
     /// Behind this nothing is to be understood any more.
     closes: bool,
+    /// What it speaks from here on, and from where.
+    upgraded: Option<(Upgrade, u64)>,
     sink: &'a mut S,
 }
 
@@ -397,6 +408,7 @@ impl<'s, S: RowSink> Out<'s, S> {
             speech: Speech { protocol, asker },
             reported: (OPEN, OPEN),
             closes: false,
+            upgraded: None,
             sink,
         })
     }
@@ -404,9 +416,12 @@ impl<'s, S: RowSink> Out<'s, S> {
 
 /// Bits of [`message_flag`].
 fn flags(m: &Message<'_>) -> u8 {
-    let no_reply = if m.role == Role::OneWay { message_flag::NO_REPLY } else { 0 };
-    let queued = if m.attrs.queued { message_flag::QUEUED } else { 0 };
-    no_reply | queued
+    let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+    bit(m.role == Role::OneWay, message_flag::NO_REPLY)
+        | bit(m.attrs.queued, message_flag::QUEUED)
+        | bit(m.attrs.relayed, message_flag::RELAYED)
+        | bit(m.attrs.by_turn, message_flag::BY_TURN)
+        | bit(m.attrs.awaits, message_flag::AWAITS)
 }
 
 impl<S: RowSink> Sink for Out<'_, S> {
@@ -462,6 +477,10 @@ impl<S: RowSink> Sink for Out<'_, S> {
             detail: StrId::EMPTY,
             ..Default::default()
         });
+    }
+
+    fn upgraded(&mut self, to: Upgrade, _: Dir, pos: u64) {
+        self.upgraded = Some((to, pos));
     }
 
     fn amend(&mut self, dir: Dir, start: u64, status: Status<'_>) {

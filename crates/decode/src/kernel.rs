@@ -64,8 +64,13 @@ impl KernelDecoder {
         self.tasks.known(tid)
     }
 
+    /// Everybody is selected; otherwise only who is told to [`KernelDecoder::watched`], and their children.
+    pub fn select_all(&mut self) {
+        self.tasks.select_all();
+    }
+
     /// Writes down that a process was selected to be watched. False: it is not known yet.
-    pub fn watched<S: RowSink>(&self, tgid: u32, at: MonoNs, sink: &mut S) -> bool {
+    pub fn watched<S: RowSink>(&mut self, tgid: u32, at: MonoNs, sink: &mut S) -> bool {
         self.tasks.watched(tgid, at, sink)
     }
 

@@ -2,6 +2,7 @@
 //! in `/proc`) is asked of the caller.
 #![deny(missing_docs)]
 
+mod command_line;
 mod flow;
 pub mod imported;
 mod joined;

@@ -175,7 +175,7 @@ enum Masked {
 
 /// Whether a word is somebody's value by its form: a mail address, a telephone number, a hash, a token. Such a one never lands,
 /// whoever says it.
-fn is_value(word: &str) -> bool {
+pub(crate) fn is_value(word: &str) -> bool {
     let bytes = word.as_bytes();
     let count = |of: fn(&u8) -> bool| bytes.iter().filter(|b| of(b)).count();
     let digits = count(u8::is_ascii_digit);

@@ -1,8 +1,9 @@
 //! Which task a tid means at a moment: tids are reused, an exec moves one, threads share a process.
 
+use crate::command_line;
 use crate::placed::Placed;
 use crate::sink::{RowSink, TaskFacts};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
 use wakepath_model::rows::{HandoverRow, StreamRow, TaskRow, life, strength};
 use wakepath_wire as w;
@@ -20,6 +21,10 @@ pub struct Tasks {
     /// The logical tasks of each process, by what its runtime calls them.
     logical: FxHashMap<u32, FxHashMap<(u8, u64), Logical>>,
     placed: Placed,
+    /// Processes are selected without being named.
+    keeps_all_words: bool,
+    /// First tasks of selected processes whose command lines were read.
+    named: FxHashSet<TaskId>,
     next: u32,
 }
 
@@ -72,7 +77,10 @@ impl Tasks {
             tgid,
             tid,
             comm: sink.intern(&facts.comm),
-            cmdline: command_line(&facts.cmdline, sink),
+            cmdline: match self.keeps_all_words {
+                true => sink.intern(&command_line::masked(&facts.cmdline)),
+                false => sink.intern(command_line::program_of(&facts.comm)),
+            },
             cgroup: self.placed.cgroup(&facts.cgroup, at, sink),
             what: life::SNAPSHOT,
             class: facts.class,
@@ -196,6 +204,15 @@ impl Tasks {
     pub fn event<S: RowSink>(&mut self, e: &w::TaskEvent, cmdline: &[u8], sink: &mut S) {
         let at = MonoNs(e.ts_ns);
         let comm = &e.comm[..e.comm.iter().position(|&b| b == 0).unwrap_or(16)];
+        if e.head.sub == w::TASK_PLACED {
+            // for the recorder alone, who may select it
+            return;
+        }
+        if e.head.sub == w::TASK_SELECTED {
+            self.id(e.tgid, e.tid, at, sink);
+            self.watched(e.tgid, at, sink);
+            return;
+        }
         if e.head.sub == w::TASK_FORK {
             let parent = self.id(e.parent_tgid, e.parent_tid, at, sink);
             let from = self.by_tid.get(&e.parent_tid).map(|k| k.row);
@@ -248,7 +265,11 @@ impl Tasks {
         match e.head.sub {
             w::TASK_EXEC => {
                 row.what = life::EXEC;
-                row.cmdline = command_line(cmdline, sink);
+                // of a process that is not watched no words are read
+                row.cmdline = match cmdline {
+                    [] => sink.intern(command_line::program_of(comm)),
+                    words => sink.intern(&command_line::masked(words)),
+                };
                 // who starts a container or a unit moves itself there, and then begins its program
                 if let Some(path) = sink.cgroup(e.tgid) {
                     row.cgroup = self.placed.cgroup(&path, at, sink);
@@ -294,10 +315,23 @@ impl Tasks {
     }
 
     /// Writes down that a process was selected to be watched. False: it is not known yet.
-    pub fn watched<S: RowSink>(&self, tgid: u32, at: MonoNs, sink: &mut S) -> bool {
+    pub fn watched<S: RowSink>(&mut self, tgid: u32, at: MonoNs, sink: &mut S) -> bool {
+        let Some(leader) = self.by_tid.get(&tgid).map(|k| k.row) else { return false };
+        if self.named.insert(leader.task) && !self.keeps_all_words {
+            let facts = sink.describe(tgid, tgid);
+            if !facts.cmdline.is_empty() {
+                let words = sink.intern(&command_line::masked(&facts.cmdline));
+                self.by_tid.values_mut().filter(|k| k.row.tgid == tgid).for_each(|k| k.row.cmdline = words);
+            }
+        }
         let known = self.by_tid.get(&tgid);
         known.iter().for_each(|k| sink.push(&TaskRow { at, what: life::WATCHED, ..k.row }));
-        known.is_some()
+        true
+    }
+
+    /// Everybody is selected: of everybody the words of the command line are kept.
+    pub fn select_all(&mut self) {
+        self.keeps_all_words = true;
     }
 
     /// Every living task again, for a segment that must stand alone.
@@ -320,27 +354,6 @@ fn class(flags: u32) -> u8 {
         f if f & PF_KTHREAD != 0 => 1,
         _ => 0,
     }
-}
-
-/// Arguments separated by spaces; what looks like a secret is masked, since a command line is shown and stored.
-fn command_line<S: RowSink>(raw: &[u8], sink: &mut S) -> StrId {
-    const SECRET: [&[u8]; 5] = [b"password", b"passwd", b"secret", b"token", b"apikey"];
-    let mut out = Vec::with_capacity(raw.len());
-    for arg in raw.split(|&b| b == 0).filter(|a| !a.is_empty()) {
-        if !out.is_empty() {
-            out.push(b' ');
-        }
-        let lower: Vec<u8> = arg.iter().map(u8::to_ascii_lowercase).collect();
-        let named = SECRET.iter().any(|s| lower.windows(s.len()).any(|x| x == *s));
-        match arg.iter().position(|&b| b == b'=') {
-            Some(eq) if named => {
-                out.extend_from_slice(&arg[..=eq]);
-                out.push(b'?');
-            }
-            _ => out.extend(arg.iter().map(|&b| if b.is_ascii_control() { b'?' } else { b })),
-        }
-    }
-    sink.intern(&out)
 }
 
 #[cfg(test)]

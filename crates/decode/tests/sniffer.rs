@@ -7,6 +7,7 @@ use std::hash::Hasher as _;
 use wakepath_decode::network::{Sniffer, SnifferOptions};
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::{OPEN, end_how, exchange_row, flow_row, side_how};
+use wakepath_wire::packet::{Packet, link};
 use wire::*;
 
 #[test]
@@ -389,8 +390,19 @@ fn interim_and_unasked_messages_are_no_replies() {
     frames.push(tcp.data(4 * MS, false, b"A\0\0\0\x0b\0\0\0\x01a\0b\0"));
     frames.push(tcp.data(5 * MS, true, b"X\0\0\0\x04"));
     let rows = sniff(&frames);
-    assert_eq!(rows.lines(), ["answered SELECT SELECT ?", "unsolicited NOTIFY", "no reply TERMINATE TERMINATE"]);
+    assert_eq!(rows.lines(), ["answered SELECT SELECT ?", "unsolicited NOTIFY", "unsolicited TERMINATE TERMINATE"]);
     assert_eq!((rows.exchanges[1].reply_start > 1 << 32, rows.exchanges[1].request_start), (true, OPEN));
+
+    // how HTTP/2 begins asks for nothing
+    let mut tcp = Tcp::new(40002, 80);
+    let mut frames = tcp.open(MS);
+    frames.push(tcp.data(
+        2 * MS,
+        true,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x03\x01\x05\0\0\0\x01\x82\x86\x84",
+    ));
+    frames.push(tcp.data(3 * MS, false, b"\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\x05\0\0\0\x01\x88"));
+    assert_eq!(sniff(&frames).lines(), ["unsolicited PRI PRI", "answered GET / 200"]);
 }
 
 const YEAR: u64 = 365 * 24 * 3600 * 1000 * MS;
@@ -430,4 +442,33 @@ fn time_may_jump_by_years_in_either_direction() {
     let later = begun.into_iter().chain(one.iter().map(|f| f.later(200 * YEAR)));
     let rows = sniff(&later.collect::<Vec<_>>());
     assert_eq!(rows.lines(), ["open GET /open", "answered GET /a 200"]);
+}
+
+#[test]
+fn what_carries_no_ip_is_counted_by_its_kind_as_a_flow() {
+    let mut sniffer = Sniffer::new(Rows::default(), SnifferOptions::default());
+    let ethernet = |kind: u16| [&[0; 12][..], &kind.to_be_bytes(), &[7; 46]].concat();
+    for (n, kind) in [0x88e5, 0x7777, 0x88e5, 0x0806, 0x88e5].into_iter().enumerate() {
+        let bytes = ethernet(kind);
+        let at_ns = MS + n as u64;
+        sniffer.packet(&Packet { at_ns, link: link::ETHERNET, interface: 0, length: 60, bytes: &bytes });
+    }
+    sniffer.finish();
+    let seen = sniffer.so_far();
+    assert_eq!((seen.packets, seen.not_ip, seen.flows), (5, 5, 3));
+    let rows = std::mem::take(sniffer.out());
+    let kinds: Vec<_> = rows
+        .last_flows()
+        .iter()
+        .map(|f| (rows.text(f.reason).to_owned(), f.server_port, f.packets[0], f.wire_bytes[0], f.family))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            ("MACsec, encrypted".to_owned(), 0x88e5, 3, 180, 0),
+            ("an EtherType that is not known".to_owned(), 0x7777, 1, 60, 0),
+            ("ARP".to_owned(), 0x0806, 1, 60, 0),
+        ]
+    );
+    assert!(rows.defects.is_empty(), "{:?}", rows.defects);
 }

@@ -4,7 +4,7 @@ mod wire;
 
 use wakepath_decode::network::SnifferOptions;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{SniffedFlowRow, flow_row};
+use wakepath_model::rows::{SniffedFlowRow, exchange_row, flow_row};
 use wire::*;
 
 #[test]
@@ -296,4 +296,64 @@ fn a_segment_that_is_sent_twice_within_a_moment_is_no_copy_of_the_first() {
         assert_eq!((rows.flow().retransmitted, rows.flow().packets), ([1, 0], [4, 2]), "{id}");
         assert_eq!(rows.count_of("net.duplicate"), 0);
     }
+}
+
+#[test]
+fn data_in_the_syn_is_the_first_that_is_said() {
+    // TCP Fast Open (RFC 7413): the server has the request with the SYN.
+    let mut tcp = Tcp::new(40000, 80);
+    let request = get("/a");
+    let [client, server] = tcp.seq;
+    let behind = client + 1 + request.len() as u32;
+    let mut frames = vec![
+        tcp.raw(MS, true, SYN, client, 0, &request),
+        tcp.raw(2 * MS, false, SYN | ACK, server, behind, &[]),
+        tcp.raw(3 * MS, true, ACK, behind, server + 1, &[]),
+    ];
+    tcp.seq = [behind, server + 1];
+    frames.push(tcp.data(5 * MS, false, &ok(3)));
+    frames.push(tcp.data(6 * MS, true, &get("/b")));
+    frames.push(tcp.data(7 * MS, false, &ok(3)));
+    frames.extend(tcp.close(8 * MS));
+    let rows = sniff(&frames);
+    assert_eq!(rows.lines(), ["answered GET /a 200", "answered GET /b 200"]);
+    assert_eq!((rows.exchanges[0].request_first, rows.exchanges[0].reply_first), (MonoNs(MS), MonoNs(5 * MS)));
+    assert!(rows.defects.is_empty(), "{:?}", rows.defects);
+}
+
+#[test]
+fn the_last_row_of_a_request_is_not_older_than_those_before() {
+    // Rows are read in the order of their times: a row that tells of it as open would else stand behind its end.
+    let mut tcp = Tcp::new(40000, 80);
+    let mut frames = tcp.open(MS);
+    frames.push(tcp.data(2 * MS, true, &get("/a")));
+    for second in 1..20 {
+        frames.push(udp(second * 1000 * MS, ([10, 0, 0, 3], 1), ([10, 0, 0, 4], 2), b"x", second as u16));
+    }
+    frames.push(tcp.fin(20_000 * MS, true));
+    frames.push(tcp.raw(20_001 * MS, true, RST, tcp.seq[0], 0, &[]));
+    let rows = sniff(&frames);
+    let of_it: Vec<_> = rows.exchanges.iter().map(|row| (row.at, row.what)).collect();
+    assert!(of_it.len() > 2 && of_it.is_sorted_by_key(|row| row.0), "{of_it:?}");
+    assert_eq!(of_it.last().map(|row| row.1), Some(exchange_row::UNANSWERED));
+}
+
+#[test]
+fn a_question_to_all_owes_no_answer() {
+    // Multicast DNS: a question that nobody answers, an answer that nobody asked for here, and the same question to one server.
+    let question = b"\0\0\0\0\0\x01\0\0\0\0\0\0\x05_http\x04_tcp\x05local\0\0\x0c\0\x01";
+    let answer = b"\0\0\x84\0\0\0\0\x01\0\0\0\0\x05_http\x04_tcp\x05local\0\0\x0c\0\x01\0\0\0\x0a\0\x02\x01a";
+    for all in [[224, 0, 0, 251], [255, 255, 255, 255]] {
+        let frames = [
+            udp(MS, ([10, 0, 0, 1], 5353), (all, 5353), question, 1),
+            udp(2 * MS, ([10, 0, 0, 2], 5353), (all, 5353), answer, 2),
+            udp(3 * MS, ([10, 0, 0, 2], 5353), (all, 5353), question, 3),
+        ];
+        let rows = sniff(&frames);
+        let count = |what| rows.of(what).len();
+        assert_eq!((count(exchange_row::NO_REPLY), count(exchange_row::UNSOLICITED)), (2, 1), "{:?}", rows.lines());
+        assert!(rows.exchanges.len() == 3 && rows.defects.is_empty(), "{:?} {:?}", rows.lines(), rows.defects);
+    }
+    let rows = sniff(&[udp(MS, ([10, 0, 0, 1], 40000), ([10, 0, 0, 2], 53), question, 1)]);
+    assert_eq!(rows.of(exchange_row::UNANSWERED).len(), 1);
 }

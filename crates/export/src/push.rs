@@ -20,7 +20,9 @@ const ANSWER_MAX: usize = 1 << 20;
 const TRIES: u32 = 4;
 /// The pause before the second try; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long a collector may be silent.
+/// How long a collector may ask to wait. Of one that asks for more, the batch is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a collector may take to be connected to, to answer, and to end its answer.
 const TIME_OUT: Duration = Duration::from_secs(10);
 
 /// An address that cannot be sent to.
@@ -96,20 +98,22 @@ enum Answer {
         text: String,
         /// Whether the same may be sent again.
         is_later: bool,
+        /// Not before so long.
+        after: Option<Duration>,
     },
 }
 
 impl Answer {
     /// A status of HTTP that is no success.
-    fn of_http(status: u16, text: String) -> Answer {
-        Answer::Refused { status: status.to_string(), text, is_later: matches!(status, 429 | 502 | 503 | 504) }
+    fn of_http(status: u16, text: String, after: Option<Duration>) -> Answer {
+        Answer::Refused { status: status.to_string(), text, is_later: matches!(status, 429 | 502 | 503 | 504), after }
     }
 }
 
 /// What came of one try.
 enum Try {
     Taken(u64),
-    Later(PushError),
+    Later(PushError, Option<Duration>),
     Never(PushError),
 }
 
@@ -214,11 +218,11 @@ impl Push {
                     self.sent.spans += spans - rejected;
                     return;
                 }
-                Try::Later(_) if tried < tries => {
-                    std::thread::sleep(pause);
+                Try::Later(_, after) if tried < tries && after.is_none_or(|after| after <= PATIENCE) => {
+                    std::thread::sleep(after.map_or(pause, |after| after.max(pause)));
                     pause *= 2;
                 }
-                Try::Later(why) | Try::Never(why) => {
+                Try::Later(why, _) | Try::Never(why) => {
                     self.is_down = true;
                     self.sent.dropped += spans;
                     self.first_failure.get_or_insert(why);
@@ -234,12 +238,12 @@ impl Push {
             Wire::Grpc => grpc::exchange(&self.address, body),
         };
         match answer {
-            Err(source) => Try::Later(PushError::NotThere { address: self.address.clone(), source }),
+            Err(source) => Try::Later(PushError::NotThere { address: self.address.clone(), source }, None),
             Ok(Answer::Taken(rejected)) => Try::Taken(rejected),
-            Ok(Answer::Refused { status, text, is_later }) => {
+            Ok(Answer::Refused { status, text, is_later, after }) => {
                 let text = wakepath_present::text::sanitise(text.trim()).chars().take(200).collect();
                 let refused = PushError::Refused { address: self.address.clone(), status, text };
-                if is_later { Try::Later(refused) } else { Try::Never(refused) }
+                if is_later { Try::Later(refused, after) } else { Try::Never(refused) }
             }
         }
     }

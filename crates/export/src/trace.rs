@@ -163,7 +163,7 @@ impl<'a> Traces<'a> {
                     |p| self.names.service(&r.spans[p as usize]),
                 );
                 let mut span = self.span(r, s, caller, t, &service);
-                span.side = if caller.exchange.queued { Side::Producer } else { Side::Client };
+                span.side = if caller.exchange.queued.is_queued() { Side::Producer } else { Side::Client };
                 (span.from_ns, span.to_ns) = self.between(caller.host, caller.exchange.began, caller.exchange.ended);
                 span.parent = parent;
                 parent = Some(span.id);

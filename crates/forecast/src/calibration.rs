@@ -2,15 +2,19 @@
 //!
 //! The unchanged model is replayed and held against what was measured. What a recording varies by, and what the pace of
 //! processors makes, is the most that chance explains (`bar`). A model that misses by more is wrong somewhere: then every
-//! answer begins with that. One that misses by a half is no model of that system, and nothing is answered from it.
+//! answer begins with that. One that misses by a quarter is no model of that system, and nothing is answered from it; nor is
+//! anything where losses may have touched most of what was measured, or where that is impossible. `trusted` is the one gate:
+//! whoever states a limit or a forecast has passed it.
 
 use crate::derived::{Derived, Model, Unit};
 use crate::forecast::Fares;
 use crate::outcome::Outcome;
 use crate::system::{KindId, System};
 
-/// From here on (0.5 = measured and replayed differ by half of the lesser) nothing is answered from a model.
-pub const UNUSABLE: f64 = 0.5;
+/// From here on (0.25 = measured and replayed differ by a quarter of the lesser) nothing is answered from a model.
+pub const UNUSABLE: f64 = 0.25;
+/// Nor where losses and incomplete paths may have touched more than this part of what was measured.
+const LOSSY_MAX: f64 = 0.5;
 /// A replay of a random process differs from another by so much.
 const LEAST_BAR: f64 = 0.02;
 
@@ -41,9 +45,41 @@ pub struct Calibration {
 }
 
 /// Why nothing is answered from a model.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("the model made of this recording does not behave as the recorded system did: {}", .0.sentence())]
-pub struct Uncalibrated(pub Calibration);
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Untrusted {
+    /// It does not behave as the recorded system did.
+    #[error("the model made of this recording does not behave as the recorded system did: {}", .0.sentence())]
+    Uncalibrated(Calibration),
+    /// Most of what it is made of may be wrong: the part, 0 to 1.
+    #[error("data loss or incomplete paths may affect {:.0} % of what was measured", 100.0 * .0)]
+    Lossy(f64),
+    /// It is made of figures that cannot be.
+    #[error("{0}")]
+    Impossible(String),
+    /// Much of the time may be a queue that nobody saw.
+    #[error("{0}")]
+    Hidden(String),
+}
+
+/// Whether anything is answered from a model: the gate for all that states a limit or a forecast.
+///
+/// # Errors
+/// Why nothing is.
+pub fn trusted(calibration: &Calibration, derived: &Derived) -> Result<(), Untrusted> {
+    if let Some(what) = derived.impossible.first() {
+        return Err(Untrusted::Impossible(what.clone()));
+    }
+    if derived.lossy > LOSSY_MAX && calibration.is_of_jobs {
+        return Err(Untrusted::Lossy(derived.lossy));
+    }
+    if let Some(what) = &derived.hidden {
+        return Err(Untrusted::Hidden(what.clone()));
+    }
+    match calibration.verdict() {
+        Verdict::Unusable => Err(Untrusted::Uncalibrated(*calibration)),
+        Verdict::Holds | Verdict::Misses => Ok(()),
+    }
+}
 
 /// What follows from a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +107,8 @@ impl Calibration {
 
     /// Of the two figures the one that is further off, measured by what chance explains.
     pub fn worst(&self) -> Held {
-        let latency = self.mean_ns.filter(|m| m.off / m.bar > self.throughput.off / self.throughput.bar);
+        let by = |h: &Held| (h.off > UNUSABLE, h.off / h.bar);
+        let latency = self.mean_ns.filter(|m| by(m) > by(&self.throughput));
         latency.unwrap_or(self.throughput)
     }
 
@@ -97,9 +134,9 @@ impl Calibration {
     /// they miss was not.
     pub fn verdict(&self) -> Verdict {
         let each = || [Some(self.throughput), self.mean_ns].into_iter().flatten();
-        if each().all(|h| h.off <= h.bar) {
+        if each().all(|h| h.off <= h.bar.min(UNUSABLE)) {
             Verdict::Holds
-        } else if self.is_of_jobs && each().any(|h| h.off > h.bar && h.off > UNUSABLE) {
+        } else if self.is_of_jobs && each().any(|h| h.off > UNUSABLE) {
             Verdict::Unusable
         } else {
             Verdict::Misses

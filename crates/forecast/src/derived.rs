@@ -94,6 +94,10 @@ pub struct Derived {
     pub assumptions: Vec<String>,
     /// Share of what was measured that losses may have touched, 0 to 1: widens the error bar.
     pub lossy: f64,
+    /// What was measured and cannot be, a sentence each: such as more processor time than there is. Nothing follows from it.
+    pub impossible: Vec<String>,
+    /// What may be a queue that no record shows and takes much of the time, in words: then nothing can be forecast.
+    pub hidden: Option<String>,
     /// Of annotations, who belongs together, the largest first; the first thousand.
     pub flows: Vec<Flow>,
     /// Of annotations, what contradicts itself, one of each kind.

@@ -5,7 +5,7 @@
 //! far the unchanged replay is from what was measured is told (`calibration`), and goes into the bar.
 
 use crate::bottleneck::{Found, Limit, Score, find};
-use crate::calibration::{Calibration, Uncalibrated, Verdict, calibrate};
+use crate::calibration::{Calibration, Untrusted, calibrate};
 use crate::change::{Change, Effect, Refusal, apply};
 use crate::derived::{Derived, Measured, Model, Unit};
 use crate::jobs::Arrivals;
@@ -135,7 +135,7 @@ pub enum NoForecast {
     },
     /// The model is none of what was recorded.
     #[error("{0}; {1}")]
-    Uncalibrated(Uncalibrated, String),
+    Untrusted(Untrusted, String),
 }
 
 /// The kind of the system that was asked for. `requests` names kinds with or without the entry service.
@@ -244,17 +244,27 @@ pub fn unchanged(derived: &Derived, system: &System, base: &Outcome, kind: Optio
 
 /// Refuses a model that is none of what was recorded, with what is known of why.
 pub fn trusted(calibration: &Calibration, derived: &Derived) -> Result<(), NoForecast> {
-    if calibration.verdict() != Verdict::Unusable {
-        return Ok(());
-    }
-    let mut why =
-        "no forecast and no bottleneck can be derived from it. The cause may be one of its assumptions:".to_owned();
-    for sentence in &derived.assumptions {
-        why.push_str("\n    ");
-        why.push_str(sentence);
+    let Err(untrusted) = crate::calibration::trusted(calibration, derived) else { return Ok(()) };
+    let mut why = "no forecast and no bottleneck can be derived from it".to_owned();
+    match untrusted {
+        Untrusted::Uncalibrated(_) => {
+            why.push_str("\n  The cause may be one of its assumptions:");
+            for sentence in &derived.assumptions {
+                why.push_str("\n    ");
+                why.push_str(sentence);
+            }
+        }
+        Untrusted::Hidden(_) => {
+            why.push_str(
+                "\n  Annotate that queue (docs/annotations.md), or record with fewer requests at once and compare",
+            );
+        }
+        Untrusted::Lossy(_) | Untrusted::Impossible(_) => {
+            why.push_str("\n  Record again, with fewer services or for longer; `wakepath info` shows what was lost");
+        }
     }
     why.push_str("\n  `wakepath why` and `wakepath requests` tell where the time went, from what was recorded alone");
-    Err(NoForecast::Uncalibrated(Uncalibrated(*calibration), why))
+    Err(NoForecast::Untrusted(untrusted, why))
 }
 
 /// A kind that the recording does not have.

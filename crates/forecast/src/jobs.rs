@@ -155,6 +155,17 @@ pub struct Job {
     pub root: Visit,
 }
 
+/// Clients that ask for the same, while others ask for something else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Crowd {
+    /// How many.
+    pub clients: u32,
+    /// What they ask for: indices in [`Jobs::asked`].
+    pub asks: Vec<usize>,
+    /// They were there all the time.
+    pub stays: bool,
+}
+
 /// A recording as jobs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Jobs {
@@ -170,6 +181,9 @@ pub struct Jobs {
     pub jobs: Vec<Job>,
     /// How they come.
     pub arrivals: Option<Arrivals>,
+    /// Clients that ask for different things, the crowd with most requests first; none where all ask for the same, or that
+    /// is not known. Of closed arrivals.
+    pub crowds: Vec<Crowd>,
     /// Requests that took part in the measurement but are no jobs here, since their path has holes or there were too many.
     pub left_out: u64,
     /// Times that clients whose SYN is not answered send it again after the same time before they double it.

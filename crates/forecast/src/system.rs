@@ -257,6 +257,20 @@ pub struct System {
     pub shared: Vec<(ScriptId, u64)>,
     /// How often `shared` is gone through, at least 1.
     pub rounds: u32,
+    /// Who takes what of `shared`, where not everybody takes all; the crowd with most of it first. The first actors that run
+    /// [`Runs::Shared`] are of the first crowd.
+    pub crowds: Vec<Crowd>,
+}
+
+/// Clients that ask for the same, while others ask for something else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Crowd {
+    /// How many.
+    pub clients: u32,
+    /// Places in [`System::shared`], in order. Nobody takes more once the first crowd has gone through its own.
+    pub takes: Vec<u32>,
+    /// It was there all the time: it begins again where the first crowd takes longer than it.
+    pub stays: bool,
 }
 
 impl System {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wakepath_analysis::names::Names;
-use wakepath_causality::exchange::{Exchange, Side};
+use wakepath_causality::exchange::{ByClient, Exchange, Queued, Side};
 use wakepath_causality::graph::Index;
 use wakepath_causality::pairs::Place;
 use wakepath_causality::path::{Half, Request, Span};
@@ -106,6 +106,9 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         arrived: MonoNs(0),
         began: MonoNs(from),
         taken: MonoNs(from),
+        read: MonoNs(0),
+        unsent_ns: 0,
+        awaits: false,
         reply_began: MonoNs(to),
         ended: MonoNs(to),
         task: TaskId(task),
@@ -126,11 +129,11 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         open_ended: false,
         by_order: false,
         one_way: false,
-        queued: false,
+        queued: Queued::No,
         process: 0,
         witness: (0, 0),
         murky: false,
-        unread_ns: 0,
+        client: ByClient::default(),
         is_internal: false,
         received_to: 0,
     };
@@ -432,14 +435,14 @@ fn a_lock_in_which_its_holder_computes_is_no_interpreter() {
     assert_locked(&bed.find(), &truth, "app/lock 1");
 }
 
-#[test]
-fn an_interpreter_is_found() {
-    let (mut bed, mut random) = (Bed::new(6), Random::new(4));
-    // each thread: a request of three turns at running, with a sleep between; asked for as soon as the sleep is over
+/// Threads of an interpreter: a request of three turns at running, with a sleep between; a turn is asked for as soon as the sleep
+/// is over. Gives who slept, from when to when.
+fn interpreted(threads: u32, turns: usize, sleep_ns: u64, seed: u64) -> (Bed, Vec<(u32, u64, u64)>) {
+    let (mut bed, mut random, mut sleeps) = (Bed::new(threads), Random::new(seed), Vec::new());
     let mut free = (0u64, 0u32);
     let mut next: BinaryHeap<Reverse<(u64, u32, u32, u64)>> =
-        (0..6).map(|t| Reverse((MS + u64::from(t) * 11 * US, LEADER + t, 0, 0))).collect();
-    for _ in 0..3000 {
+        (0..threads).map(|t| Reverse((MS + u64::from(t) * 11 * US, LEADER + t, 0, 0))).collect();
+    for _ in 0..turns {
         let Reverse((back, task, turn, begin)) = next.pop().unwrap();
         let begin = if turn == 0 { back } else { begin };
         let asked = back + 5 * US;
@@ -452,13 +455,32 @@ fn an_interpreter_is_found() {
         if turn == 2 {
             bed.request(task, begin, given, &[]);
         }
-        let slept = random.within(MS, 2 * MS);
+        let slept = random.within(sleep_ns, 2 * sleep_ns);
         bed.wait(waited(task, given + 2 * US, given + slept, cause::SOCKET, 0, POLL, 0));
+        sleeps.push((task, given + 2 * US, given + slept));
         next.push(Reverse((given + slept + 5 * US, task, (turn + 1) % 3, begin)));
     }
-    let found = bed.find();
+    (bed, sleeps)
+}
+
+#[test]
+fn an_interpreter_is_found() {
+    let found = interpreted(6, 3000, MS, 4).0.find();
     assert_eq!(found.interpreters.len(), 1, "{:?}", found.tokens.assumptions);
     assert!(found.tokens.pools.is_empty(), "{:?}", found.tokens.pools);
+}
+
+/// One that is waited for too seldom to be told from a lock: it is held while a thread runs, and not while that sleeps.
+#[test]
+fn a_lock_that_is_given_away_before_sleeping_is_not_held_asleep() {
+    let (bed, sleeps) = interpreted(3, 400, 3 * MS, 5);
+    let found = bed.find();
+    assert!(found.interpreters.is_empty() && !found.tokens.pools.is_empty(), "{:?}", found.tokens.pools);
+    let held_asleep = sleeps.iter().filter(|&&(task, from, to)| {
+        let before = found.tokens.held(HostId(0), TaskId(task), MonoNs(from.saturating_sub(20 * MS)), MonoNs(to));
+        before.iter().any(|h| h.taken.0 < from && h.given.0 > to)
+    });
+    assert_eq!(held_asleep.count(), 0);
 }
 
 /// Processes that flush: one after the other, or all at once. Gives how long each is served.

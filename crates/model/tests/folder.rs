@@ -113,6 +113,76 @@ fn an_existing_output_is_refused_appended_or_replaced() -> Outcome {
 }
 
 #[test]
+fn what_somebody_else_put_into_a_folder_survives_its_replacement() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t");
+    write_small(&path, "b1", Overwrite::Refuse)?;
+    fs::create_dir_all(path.join("cache/answers"))?;
+    fs::create_dir_all(path.join("cache/graph-0123456789abcdef"))?;
+    fs::create_dir_all(path.join("tables"))?;
+    let own = [
+        "cache/answers/0a1b2c3d.answer",
+        "cache/graph-0123456789abcdef/waits-0",
+        "tables/operations.parquet",
+        "sync.json",
+    ];
+    let foreign = [
+        "thesis.txt",
+        "cache/notes",
+        "cache/graph-0123456789abcdef/notes.txt",
+        "hosts/notes",
+        "hosts/web-b1/00000000.seg.bak",
+        "hosts/web-b1/00000099.seg",
+        "hosts/web-b1/deeper/00000000.seg",
+        "tables/mine.parquet",
+    ];
+    fs::create_dir(path.join("hosts/web-b1/deeper"))?;
+    for file in own.iter().chain(&foreign) {
+        fs::write(
+            path.join(file),
+            "years of work, in more bytes than a segment's header has, so that it could be one",
+        )?;
+    }
+    let target = dir.path().join("precious");
+    fs::write(&target, "years")?;
+    std::os::unix::fs::symlink(&target, path.join("hosts/web-b1/00000003.list"))?;
+    let mut told: Vec<_> = wakepath_model::folder::foreign(&path);
+    told.retain(|p| p.is_file());
+    assert_eq!(told.len(), foreign.len() - 1, "one is in a folder that is foreign itself: {told:?}");
+
+    write_small(&path, "b1", Overwrite::Force)?;
+    for file in foreign {
+        assert!(path.join(file).exists(), "{file}");
+    }
+    for file in own {
+        assert!(!path.join(file).exists(), "{file}");
+    }
+    assert_eq!(fs::read_to_string(&target)?, "years");
+    let folder = Folder::open(&[&path])?;
+    assert_eq!((folder.hosts().len(), folder.hosts()[0].row_count(Table::Op)), (1, 10));
+    Ok(())
+}
+
+#[test]
+fn a_recording_follows_no_link_inside_its_folder() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let (path, elsewhere) = (dir.path().join("t"), dir.path().join("elsewhere"));
+    fs::create_dir(&elsewhere)?;
+    for inside in ["hosts", "hosts/web-b1", "cache"] {
+        write_small(&path, "b1", Overwrite::Refuse)?;
+        let aside = dir.path().join("aside");
+        fs::rename(path.join(inside), &aside)?;
+        std::os::unix::fs::symlink(&elsewhere, path.join(inside))?;
+        let refused = write_small(&path, "b1", Overwrite::Append);
+        assert!(matches!(&refused, Err(FolderError::Link(at)) if at.ends_with(inside)), "{inside}: {refused:?}");
+        assert_eq!(fs::read_dir(&elsewhere)?.count(), 0, "{inside}");
+        fs::remove_dir_all(&aside)?;
+        fs::remove_dir_all(&path)?;
+    }
+    Ok(())
+}
+
+#[test]
 fn ids_of_two_recordings_are_kept_apart() -> Outcome {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("t");

@@ -54,6 +54,11 @@ impl CalibrationView {
         }
     }
 
+    /// What is said first where the model does not hold.
+    pub fn sentence(&self) -> Option<&str> {
+        self.sentence.as_deref()
+    }
+
     /// The first line of an answer whose model does not hold.
     pub fn render(&self, out: &mut String, style: Style) {
         if let Some(sentence) = &self.sentence {

@@ -10,8 +10,6 @@ use std::fmt::Write as _;
 use wakepath_forecast::derived::Unit;
 use wakepath_forecast::forecast::{Fares, Figure, Forecast, QUANTILES, Step};
 
-/// From here on the replay of the unchanged model misses what was measured by so much that triage names no bottleneck.
-pub(crate) const POOR: f64 = 0.25;
 /// Up to here (a part of what was measured) a change makes hardly any difference.
 const LITTLE: f64 = 0.01;
 /// From here on a change of order is worth a sentence.
@@ -296,7 +294,7 @@ impl ForecastView {
     }
 
     /// By how much the replay of the unchanged model misses what was measured, at worst; a part of that.
-    pub fn calibration(&self) -> f64 {
+    pub fn misses(&self) -> f64 {
         self.forecast.rows().iter().take(2).map(|(_, _, f)| f.bar.calibration).fold(0.0, f64::max)
     }
 

@@ -104,6 +104,8 @@ pub struct FiguresView {
     pub failed: u64,
     /// Answered, but whether with success is not known: the reply does not say it, or that part was not read.
     pub outcome_unknown: u64,
+    /// Of the answered ones: the reply was not over when the recording ended.
+    pub reply_unfinished: u64,
     /// The flow ended before a reply.
     pub unanswered: u64,
     /// Requests that get no reply.
@@ -148,6 +150,7 @@ impl FiguresView {
             rejected: counts.rejected,
             failed: counts.failed,
             outcome_unknown: counts.outcome_unknown,
+            reply_unfinished: counts.reply_unfinished,
             unanswered: counts.unanswered,
             no_reply: counts.no_reply,
             reply_missed: counts.reply_missed,

@@ -142,6 +142,8 @@ pub struct SessionView {
     pub statement: String,
     /// It has answered that, and waits for its client to send: for so long (ns).
     pub idle_ns: Option<u64>,
+    /// Its client: the task where it is recorded, else the address.
+    pub client: Option<String>,
 }
 
 /// A session that sleeps in the middle of a statement.
@@ -208,6 +210,19 @@ pub struct CircleView {
     pub sentence: String,
 }
 
+/// Requests of a kind that asked to wait until something happens, and that it had not happened for.
+#[derive(Clone, Debug, Serialize)]
+pub struct WaitingView {
+    /// Who was asked.
+    pub service: String,
+    /// What was asked.
+    pub asked: String,
+    /// How many.
+    pub count: u64,
+    /// For how long the oldest waited (ns).
+    pub oldest_ns: u64,
+}
+
 /// Idle tasks.
 #[derive(Clone, Debug, Serialize)]
 pub struct IdleView {
@@ -242,6 +257,8 @@ pub struct OpenView {
     pub waits: Vec<WaitView>,
     /// Idle tasks, by what they wait for.
     pub idle: Vec<IdleView>,
+    /// Requests that asked to wait until something happens, which it had not: they hang nowhere.
+    pub awaited: Vec<WaitingView>,
 }
 
 const fn word(what: For) -> &'static str {
@@ -360,7 +377,16 @@ impl Namer<'_, '_> {
             statement: h.statement.clone(),
             is_in_transaction: h.is_in_transaction,
             others: others
-                .map(|o| SessionView { task: self.task(o.at), statement: o.statement.clone(), idle_ns: o.idle_ns })
+                .map(|o| SessionView {
+                    task: self.task(o.at),
+                    statement: o.statement.clone(),
+                    idle_ns: o.idle_ns,
+                    client: match (o.client, &o.address) {
+                        (Some(client), Some(address)) => Some(format!("{} ({address})", self.task(client))),
+                        (Some(client), None) => Some(self.task(client)),
+                        (None, address) => address.clone(),
+                    },
+                })
                 .collect(),
             query: format!("SELECT pg_blocking_pids({})", h.pid),
         }
@@ -474,6 +500,12 @@ impl OpenView {
             })
             .collect();
         let idle = unended.idle.iter().map(|(what, n)| IdleView { waits_for: word(*what), tasks: *n }).collect();
+        let awaited = unended.awaited.iter().map(|((service, asked), &(count, oldest_ns))| WaitingView {
+            service: service.clone(),
+            asked: asked.clone(),
+            count,
+            oldest_ns,
+        });
         OpenView {
             circles,
             head: text::in_flight(requests.len()),
@@ -486,6 +518,7 @@ impl OpenView {
             sessions: unended.sessions.iter().map(|h| namer.held(h)).collect(),
             waits,
             idle,
+            awaited: awaited.collect(),
         }
     }
 }

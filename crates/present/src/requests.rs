@@ -11,13 +11,43 @@ pub use held_replies::HeldRepliesView;
 pub(crate) use text::{never_replied, replies_unknown};
 
 use crate::refusals;
+use crate::units;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
-use wakepath_analysis::requests::{Kind, Kinds};
+use wakepath_analysis::requests::{Asked, Kind, Kinds, Tier};
 use wakepath_causality::Report;
 use wakepath_causality::evidence::Missing;
 use wakepath_causality::finished::Calls;
+
+/// Most things asked of a tier that are told, those with most time first.
+const ASKED_TOLD: usize = 5;
+/// So many calls of the same a request, and more, are worth a sentence.
+const REPEATED_MIN: f64 = 10.0;
+/// Where they take this part of the request's time, or more.
+const REPEATED_SHARE: f64 = 0.1;
+
+/// What was asked of a tier.
+#[derive(Serialize)]
+pub struct AskedView {
+    /// What.
+    pub asked: String,
+    /// How often for each request, on average.
+    pub calls_per_request: f64,
+    /// In how many requests at all.
+    pub requests: u64,
+    /// How long callers waited for it before the reply to the request, for each request (ns).
+    pub took_ns: u64,
+}
+
+/// A service and what people call it.
+#[derive(Serialize)]
+pub struct KnownAsView {
+    /// Service.
+    pub service: String,
+    /// What its command line calls it: `gunicorn shop.wsgi`.
+    pub name: String,
+}
 
 /// A tier of a kind.
 #[derive(Serialize)]
@@ -37,6 +67,8 @@ pub struct TierView {
     pub arrivals_seen: bool,
     /// Time in which its replies found no room, since its clients had not read what came before (ns, average a request).
     pub unread_ns: u64,
+    /// Time in which it waited for the rest of its requests, which its clients had not sent yet (ns, average a request).
+    pub unsent_ns: u64,
     /// Between its callers and it, for each request (ns).
     pub between_ns: u64,
     /// Time that its calls went on behind the reply of the request that they were made for, for each request (ns): it is in
@@ -46,6 +78,8 @@ pub struct TierView {
     pub share: f64,
     /// It is not recorded.
     pub unwatched: bool,
+    /// What was asked there, besides the requests themselves; those with most time first.
+    pub asked: Vec<AskedView>,
 }
 
 /// A kind of request.
@@ -57,9 +91,11 @@ pub struct KindView {
     pub asked: String,
     /// Requests.
     pub count: u64,
-    /// Requests a second over the recording.
-    pub rate_per_s: f64,
-    /// Mean duration (ns).
+    /// Requests a second while they came; null where there are too few to tell.
+    pub rate_per_s: Option<f64>,
+    /// How long they came: from the first to the end of the last, without idle time (ns).
+    pub active_ns: u64,
+    /// Mean duration (ns). This and the following are of the requests that ended before the recording did.
     pub mean_ns: u64,
     /// Median (ns).
     pub p50_ns: u64,
@@ -83,6 +119,8 @@ pub struct KindView {
     pub unfinished: u64,
     /// With a path known to be incomplete.
     pub incomplete: u64,
+    /// Of these, those that lack nothing but what came after the recording.
+    pub cut_off: u64,
     /// Why, with how often.
     pub why_incomplete: Vec<(String, u64)>,
     /// Statuses with how often; 0 = none.
@@ -91,6 +129,8 @@ pub struct KindView {
     pub tiers: Vec<TierView>,
     /// Ids of the slowest.
     pub slowest: Vec<String>,
+    /// Id of the slowest that failed, was reset or was refused (4xx).
+    pub failed_example: Option<String>,
 }
 
 /// Connections that did not come about.
@@ -130,6 +170,21 @@ pub struct QueuedView {
     pub count: u64,
 }
 
+/// Requests that asked to wait until something happens elsewhere: no answer to them is slow.
+#[derive(Serialize)]
+pub struct AwaitedView {
+    /// Who was asked.
+    pub service: String,
+    /// What was asked.
+    pub asked: String,
+    /// How many.
+    pub count: u64,
+    /// Of them, answered: it happened, or the time that they had given was up.
+    pub answered: u64,
+    /// The longest (ns).
+    pub longest_ns: u64,
+}
+
 /// A rule with how many links it made.
 #[derive(Serialize)]
 pub struct RuleView {
@@ -161,7 +216,7 @@ pub struct OnWireView {
 /// The whole answer.
 #[derive(Serialize)]
 pub struct RequestsView {
-    /// Time recorded: what rates are over (ns). Where recordings do not overlap, their sum; gaps between them are not counted.
+    /// Time recorded (ns). Where recordings do not overlap, their sum; gaps between them are not counted.
     pub span_ns: u64,
     /// Recordings that do not overlap in time, of which `span_ns` is the sum.
     pub recordings: u64,
@@ -181,6 +236,8 @@ pub struct RequestsView {
     pub orphans: Vec<OrphanView>,
     /// Messages put into queues, lists and topics. What is done about them later is not linked to these requests.
     pub queued: Vec<QueuedView>,
+    /// Requests that asked to wait until something happens, and that belong to no other request: they are in no figure above.
+    pub awaited: Vec<AwaitedView>,
     /// Evidence: links by rule.
     pub rules: Vec<RuleView>,
     /// What came of the calls that watched services made.
@@ -192,6 +249,8 @@ pub struct RequestsView {
     /// Messages that were seen in the folder, of requests or not; only where it is asked about as a whole.
     #[serde(skip)]
     pub messages: u64,
+    /// What people call services whose program an interpreter runs.
+    pub known_as: Vec<KnownAsView>,
 }
 
 /// What came of calls: each is in one class.
@@ -240,7 +299,7 @@ impl RequestsView {
     /// `spans`: when anything was recorded, without overlap (ns).
     pub fn new(kinds: &Kinds, report: &Report, spans: &[(i64, i64)]) -> RequestsView {
         let span_ns = spans.iter().map(|(a, b)| b.saturating_sub(*a).max(0) as u64).sum();
-        let mut list: Vec<KindView> = kinds.kinds.iter().map(|((s, a), k)| kind_view(s, a, k, span_ns)).collect();
+        let mut list: Vec<KindView> = kinds.kinds.iter().map(|((s, a), k)| kind_view(s, a, k)).collect();
         list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.asked.cmp(&b.asked)));
         let mut rules: Vec<RuleView> = report
             .made
@@ -282,6 +341,17 @@ impl RequestsView {
                 .iter()
                 .map(|((service, asked), &count)| QueuedView { service: service.clone(), asked: asked.clone(), count })
                 .collect(),
+            awaited: kinds
+                .awaited
+                .iter()
+                .map(|((service, asked), a)| AwaitedView {
+                    service: service.clone(),
+                    asked: asked.clone(),
+                    count: a.count,
+                    answered: a.answered,
+                    longest_ns: a.longest_ns,
+                })
+                .collect(),
             rules,
             calls: CallsView::new(&report.calls, &report.missing),
             disagreements: report.disagreements,
@@ -294,16 +364,57 @@ impl RequestsView {
                 without_flow: w.without_flow,
             }),
             messages: 0,
+            known_as: kinds
+                .known_as
+                .iter()
+                .filter_map(|(service, name)| Some(KnownAsView { service: service.clone(), name: name.clone()? }))
+                .collect(),
         }
     }
 
-    /// Whether every path is whole.
+    /// Whether every path is whole, but for what came after the recording.
     pub fn is_complete(&self) -> bool {
-        self.orphans.is_empty() && self.kinds.iter().all(|k| k.incomplete == 0)
+        self.orphans.is_empty() && self.kinds.iter().all(|k| k.incomplete == k.cut_off)
     }
 }
 
-fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
+/// What was asked of a tier in `n` requests.
+fn asked_view(t: &Tier, n: u64) -> Vec<AskedView> {
+    let view = |(asked, a): (&String, &Asked)| AskedView {
+        asked: asked.clone(),
+        calls_per_request: a.calls as f64 / n as f64,
+        requests: a.requests,
+        took_ns: a.took_ns / n,
+    };
+    let mut all: Vec<AskedView> = t.asked.iter().map(view).collect();
+    all.sort_by(|a, b| b.took_ns.cmp(&a.took_ns).then_with(|| a.asked.cmp(&b.asked)));
+    all.truncate(ASKED_TOLD);
+    all
+}
+
+impl KindView {
+    /// The same call, made again and again for each request, where it takes a part of the time that counts: in a sentence.
+    pub fn repeated(&self) -> Option<String> {
+        let each = self.tiers.iter().flat_map(|t| t.asked.iter().map(move |a| (t, a)));
+        let counts = |a: &AskedView| {
+            a.calls_per_request >= REPEATED_MIN && a.took_ns as f64 >= REPEATED_SHARE * self.mean_ns as f64
+        };
+        let (tier, asked) = each.filter(|(_, a)| counts(a)).max_by_key(|(_, a)| a.took_ns)?;
+        Some(format!(
+            "Each {} at {} makes {:.0} calls of {} at {} on average, which take {} of {}. If these differ in nothing but values \
+             (an N+1 pattern), one call for all of them takes a part of that.",
+            self.asked,
+            self.service,
+            asked.calls_per_request,
+            asked.asked,
+            tier.service,
+            units::duration(asked.took_ns),
+            units::duration(self.mean_ns),
+        ))
+    }
+}
+
+fn kind_view(service: &str, asked: &str, k: &Kind) -> KindView {
     let n = k.durations.count().max(1);
     let mean = k.durations.mean().max(1);
     let mut tiers: Vec<(u32, TierView)> = k
@@ -318,10 +429,12 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
                 queued_ns: t.queued_ns / n,
                 arrivals_seen: t.unwatched || t.arrivals_unseen < t.spans,
                 unread_ns: t.unread_ns / n,
+                unsent_ns: t.unsent_ns / n,
                 between_ns: t.between_ns / n,
                 after_ns: t.after_ns / n,
                 share: (t.self_ns / n) as f64 / mean as f64,
                 unwatched: t.unwatched,
+                asked: asked_view(t, n),
             };
             (t.depth, view)
         })
@@ -330,8 +443,9 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
     KindView {
         service: service.to_owned(),
         asked: asked.to_owned(),
-        count: k.durations.count(),
-        rate_per_s: k.durations.count() as f64 * 1e9 / span_ns.max(1) as f64,
+        count: k.count,
+        rate_per_s: k.activity.rate_per_s(),
+        active_ns: k.activity.active_ns(),
         mean_ns: k.durations.mean(),
         p50_ns: k.durations.quantile(0.5),
         p95_ns: k.durations.quantile(0.95),
@@ -344,9 +458,11 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
         unreplied: k.unreplied,
         unfinished: k.unfinished,
         incomplete: k.incomplete,
+        cut_off: k.cut_off,
         why_incomplete: k.holes.iter().map(|(h, n)| (h.name().to_owned(), *n)).collect(),
         statuses: k.statuses.iter().map(|(s, n)| (*s, *n)).collect(),
         tiers: tiers.into_iter().map(|t| t.1).collect(),
         slowest: k.slowest.iter().map(|(_, id)| format!("{id:016x}")).collect(),
+        failed_example: k.failed_example.map(|(_, id)| format!("{id:016x}")),
     }
 }

@@ -17,7 +17,9 @@ pub struct CallsView {
     /// Of them, failed by their reply, reset or cut short.
     pub failed: u64,
     /// How many a second over the recording.
-    pub rate_per_s: f64,
+    pub rate_per_s: Option<f64>,
+    /// How long they were made: from the first to the end of the last, without idle time (ns).
+    pub active_ns: u64,
     /// Mean length (ns), where they were served; as the caller saw it where the server is not recorded.
     pub mean_ns: u64,
     /// Median (ns).
@@ -67,7 +69,7 @@ pub struct EdgeView {
 /// The whole answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServiceMapView {
-    /// Time recorded: what rates are over (ns).
+    /// Time recorded (ns).
     pub span_ns: u64,
     /// Requests in the selection.
     pub requests: u64,
@@ -83,12 +85,13 @@ pub struct ServiceMapView {
 const P99_MIN: u64 = 100;
 
 impl CallsView {
-    fn new(c: &Calls, span_ns: u64) -> CallsView {
+    fn new(c: &Calls) -> CallsView {
         let calls = c.durations.count();
         CallsView {
             calls,
             failed: c.failed,
-            rate_per_s: if span_ns == 0 { 0.0 } else { calls as f64 * 1e9 / span_ns as f64 },
+            rate_per_s: c.activity.rate_per_s(),
+            active_ns: c.activity.active_ns(),
             mean_ns: c.durations.mean(),
             p50_ns: c.durations.quantile(0.5),
             p99_ns: (calls >= P99_MIN).then(|| c.durations.quantile(0.99)),
@@ -96,9 +99,9 @@ impl CallsView {
         }
     }
 
-    fn cells(&self, span_ns: u64) -> [Cell; 5] {
+    fn cells(&self) -> [Cell; 5] {
         [
-            Cell::from(units::rate(self.calls, span_ns)),
+            Cell::from(self.rate_per_s.map_or_else(|| "-".into(), |_| units::rate(self.calls, self.active_ns))),
             Cell::from(units::duration(self.p50_ns)),
             Cell::from(self.p99_ns.map_or_else(|| "-".to_owned(), units::duration)),
             Cell::from(units::duration(self.max_ns)),
@@ -123,7 +126,7 @@ impl ServiceMapView {
                 depth: s.depth,
                 unwatched: s.unwatched,
                 self_ns: (s.self_ns / u128::from(s.calls.durations.count().max(1))) as u64,
-                asked: CallsView::new(&s.calls, span_ns),
+                asked: CallsView::new(&s.calls),
             })
             .collect();
         services.sort_by(|a, b| a.depth.cmp(&b.depth).then(b.asked.calls.cmp(&a.asked.calls)));
@@ -135,7 +138,7 @@ impl ServiceMapView {
                 service: service.clone(),
                 calls_per_request: e.calls.durations.count() as f64 / map.requests.max(1) as f64,
                 requests: e.requests,
-                made: CallsView::new(&e.calls, span_ns),
+                made: CallsView::new(&e.calls),
             })
             .collect();
         edges.sort_by(|a, b| b.made.calls.cmp(&a.made.calls).then_with(|| a.caller.cmp(&b.caller)));
@@ -157,7 +160,7 @@ impl ServiceMapView {
             let name = if s.unwatched { format!("{} (not watched)", s.service) } else { s.service.clone() };
             let own_time = own_time(s.self_ns, s.self_unsure_ns);
             let own = [Cell::from(name), Cell::from(units::count(s.entries)), Cell::from(own_time)];
-            t.row(own.into_iter().chain(s.asked.cells(self.span_ns)));
+            t.row(own.into_iter().chain(s.asked.cells()));
         }
         out.push_str(&t.render(style));
         if self.services.iter().any(|s| is_unsure(s.self_ns, s.self_unsure_ns)) {
@@ -169,7 +172,7 @@ impl ServiceMapView {
             for e in &self.edges {
                 let own =
                     [Cell::from(&e.caller), Cell::from(&e.service), Cell::from(format!("{:.2}", e.calls_per_request))];
-                t.row(own.into_iter().chain(e.made.cells(self.span_ns)));
+                t.row(own.into_iter().chain(e.made.cells()));
             }
             out.push('\n');
             out.push_str(&t.render(style));

@@ -39,6 +39,8 @@ pub struct SpanView {
     pub failed: Option<bool>,
     /// Reset before the reply was complete.
     pub reset: bool,
+    /// When its client closed or reset the connection before the reply was complete, from the span's begin (ns); null: it did not.
+    pub left_ns: Option<u64>,
     /// Begin (host's monotonic ns).
     pub start_ns: u64,
     /// End.
@@ -151,8 +153,10 @@ pub struct ShowView {
     pub asked: String,
     /// Wall-clock begin, ns since 1970.
     pub wall_ns: Option<i64>,
-    /// Length, ns.
+    /// Length, ns; of one that was in progress when the recording ended, until then.
     pub duration_ns: u64,
+    /// The recording ended before its reply was complete.
+    pub in_progress: bool,
     /// Whether nothing is known to be missing.
     pub complete: bool,
     /// Spans, parents first.
@@ -198,6 +202,7 @@ impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Aroun
             error: if e.failed { detail.to_owned() } else { String::new() },
             failed: (e.failed || !e.outcome_unknown).then_some(e.failed),
             reset: e.reset,
+            left_ns: (e.client.left.0 != 0).then(|| e.client.left.0.saturating_sub(t.start.0)),
             start_ns: t.start.0,
             end_ns: t.end.0,
             offset_ns: self.offset(t.host, t.start),
@@ -208,7 +213,7 @@ impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Aroun
             evidence: evidence(s),
             hole: hole.unwrap_or_default().to_owned(),
             watched: s.callee.is_some(),
-            queued: e.queued,
+            queued: e.queued.is_queued(),
             wire: t.wire.zip(s.wire.as_ref()).map(|(legs, w)| WireView {
                 host: names.host(w.host).to_owned(),
                 out_ns: legs.out_ns,
@@ -271,6 +276,7 @@ impl ShowView {
             asked,
             wall_ns: (around.wall)(host, start),
             duration_ns: end.saturating_sub(start),
+            in_progress: r.is_in_progress(),
             complete: r.is_complete(),
             spans,
             proofs: None,

@@ -1,26 +1,29 @@
 //! `wakepath triage`: one screen made of what the other answers found. It adds nothing of its own: each finding is a sentence
 //! that one of them carries, with the command that says more.
 
-use crate::forecast::{ForecastView, POOR};
+mod slow;
+
+use crate::forecast::ForecastView;
 use crate::info::Info;
 use crate::losses::Loss;
-use crate::open::{OpenView, RequestView};
-use crate::own_time::is_unsure;
+use crate::open::{HeldView, OpenView, RequestView};
 use crate::refusals;
-use crate::requests::{KindView, RequestsView, TierView, never_replied, replies_unknown};
+use crate::requests::{KindView, RequestsView, never_replied, replies_unknown};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use crate::why::WhyView;
 use serde::Serialize;
+use slow::slow;
 use std::fmt::Write as _;
 use wakepath_model::defects::Severity;
 
 /// Most findings of a section; the commands that follow them have all.
 const FINDINGS_MAX: usize = 3;
-/// Of fewer requests, no 99th percentile is told.
-const PERCENTILE_MIN: u64 = 100;
 /// A median is compared with, where it is of so many.
 const MEDIAN_MIN: u64 = 8;
+/// A kind of which this part went wrong, and which has this part of all requests, fails altogether.
+const TOTAL: f64 = 0.9;
+const TOTAL_OF_ALL: f64 = 0.5;
 /// Replies of 4xx are worth a line where they are this part of a kind's, or more.
 const REFUSED_SHARE: f64 = 0.1;
 
@@ -33,6 +36,16 @@ pub enum Part<T> {
     None(String),
     /// It was not ready in time.
     Late,
+}
+
+impl<T> Part<T> {
+    /// The answer, where there is one.
+    fn answer(&self) -> Option<&T> {
+        match self {
+            Part::Answer(answer) => Some(answer),
+            Part::None(_) | Part::Late => None,
+        }
+    }
 }
 
 /// The answers.
@@ -68,8 +81,6 @@ pub enum Section {
 }
 
 impl Section {
-    const ALL: [Section; 5] = [Section::Slow, Section::Fails, Section::Hangs, Section::Limits, Section::Trust];
-
     const fn title(self) -> &'static str {
         match self {
             Section::Slow => "What is slow",
@@ -152,8 +163,14 @@ impl TriageView {
     /// Of the answers. `folders` as they would be typed.
     pub fn new(folders: &str, parts: &Parts) -> TriageView {
         let mut screen = Screen { folders, findings: Vec::new() };
-        slow(&mut screen, parts);
-        fails(&mut screen, parts);
+        // where nothing works, how fast it fails comes second
+        if parts.requests.answer().is_some_and(has_total_failure) {
+            fails(&mut screen, parts);
+            slow(&mut screen, parts);
+        } else {
+            slow(&mut screen, parts);
+            fails(&mut screen, parts);
+        }
         hangs(&mut screen, parts);
         limits(&mut screen, parts);
         trust(&mut screen, parts);
@@ -186,7 +203,13 @@ impl TriageView {
         for line in &self.recorded {
             out.push_str(&wrap(&sanitise(line), "", style.prose()));
         }
-        for section in Section::ALL {
+        let mut sections: Vec<Section> = Vec::new();
+        for f in &self.findings {
+            if !sections.contains(&f.section) {
+                sections.push(f.section);
+            }
+        }
+        for section in sections {
             let _ = writeln!(out, "\n{}", style.paint(section.title(), Tint::Strong));
             for f in self.findings.iter().filter(|f| f.section == section) {
                 let tint = match f.level {
@@ -198,7 +221,8 @@ impl TriageView {
                 let text = wrap(&sanitise(&f.sentence), "    ", style.prose());
                 let mark = style.paint("-", tint);
                 let _ = write!(out, "  {mark} {}", text.trim_start());
-                if let Some(next) = &f.next {
+                // what is well needs no command
+                if let Some(next) = f.next.as_ref().filter(|_| f.level != Level::Good) {
                     // a command is one line, whatever its length: it is copied
                     let _ = writeln!(out, "      → {}", sanitise(next));
                 }
@@ -248,84 +272,6 @@ fn of_kind(kind: &str) -> String {
     format!("--kind {}", crate::bottleneck::shell(kind))
 }
 
-// ---------------------------------------------------------------- what is slow
-
-fn slow(screen: &mut Screen<'_>, parts: &Parts) {
-    if let Part::Answer(r) = &parts.requests {
-        let total = |k: &KindView| u128::from(k.mean_ns) * u128::from(k.count);
-        let all: u128 = r.kinds.iter().map(total).sum();
-        match r.kinds.iter().max_by_key(|k| total(k)) {
-            Some(k) => {
-                let share = total(k) as f64 / all.max(1) as f64;
-                let next = screen.command("requests");
-                screen.add(Section::Slow, Level::Fact, most_time(k, share), next);
-            }
-            None => {
-                let next = screen.command("info");
-                screen.add(Section::Slow, Level::Unknown, "Not known: no request was seen.", next);
-                return;
-            }
-        }
-    }
-    screen.missing(Section::Slow, &parts.requests, "requests");
-    let Part::Answer(why) = &parts.why else { return screen.missing(Section::Slow, &parts.why, "why") };
-    for k in why.kinds.iter().take(FINDINGS_MAX - 1) {
-        let next = screen.command("why").map(|c| format!("{c} {}", of_kind(&k.kind)));
-        screen.add(Section::Slow, Level::Fact, &k.sentence, next);
-    }
-    if why.kinds.is_empty() {
-        let next = screen.command("requests");
-        screen.add(
-            Section::Slow,
-            Level::Unknown,
-            "No kind has enough requests to compare the slow ones with the others.",
-            next,
-        );
-    }
-}
-
-/// The kind that most time went to, and where.
-fn most_time(k: &KindView, share: f64) -> String {
-    let mut text = format!(
-        "{:.0} % of the requests' time is {} at {}: {}, p50 {}, ",
-        100.0 * share,
-        k.asked,
-        k.service,
-        count(k.count, "request", "requests"),
-        units::duration(k.p50_ns)
-    );
-    let _ = match k.count {
-        n if n >= PERCENTILE_MIN => write!(text, "p99 {}.", units::duration(k.p99_ns)),
-        _ => write!(text, "slowest {}.", units::duration(k.max_ns)),
-    };
-    if let Some((ns, what)) = k.tiers.iter().flat_map(parts_of).max_by_key(|p| p.0).filter(|p| p.0 > 0) {
-        let _ = write!(
-            text,
-            " Of {} on average, the largest part is {what}: {}.",
-            units::duration(k.mean_ns),
-            units::duration(ns)
-        );
-    }
-    text
-}
-
-/// A tier's time for each request, by what it is.
-fn parts_of(t: &TierView) -> [(u64, String); 3] {
-    let name = &t.service;
-    let own = match () {
-        () if t.unwatched => format!("at {name}, which is not watched"),
-        () if is_unsure(t.self_ns, t.self_unsure_ns) => {
-            format!("in {name}, or in calls of it that could not be assigned to a request")
-        }
-        () => format!("{name}'s own"),
-    };
-    [
-        (t.self_ns, own),
-        (t.queued_ns, format!("waiting to be picked up by {name}")),
-        (t.between_ns, format!("network and delivery to {name} and back")),
-    ]
-}
-
 // ---------------------------------------------------------------- what fails
 
 fn fails(screen: &mut Screen<'_>, parts: &Parts) {
@@ -335,7 +281,7 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
         // what was still in progress when the recording ended is told by what hangs
         if let Some(text) = failures(k) {
             let text = format!("{} at {}: {text}.", k.asked, k.service);
-            found.push((k.failed + k.reset + k.cut, text, slowest(screen, k)));
+            found.push((went_wrong(k), text, example(screen, k)));
         }
     }
     for f in &r.refused {
@@ -382,11 +328,23 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
     }
 }
 
-/// Where all of a kind failed, its slowest is one that did.
-fn slowest(screen: &Screen<'_>, k: &KindView) -> Option<String> {
-    match k.slowest.first() {
-        Some(id) if k.failed == k.count => screen.command("show").map(|c| format!("{c} {id}")),
-        _ => screen.command("requests"),
+/// Requests of a kind that failed, were cut short or were refused.
+fn went_wrong(k: &KindView) -> u64 {
+    k.failed + k.reset + k.cut + k.refused()
+}
+
+/// Whether hardly any request of a kind that makes up most of all was answered as it should.
+fn has_total_failure(r: &RequestsView) -> bool {
+    let fails = |k: &&KindView| went_wrong(k) as f64 >= TOTAL * k.count as f64 && k.count > 0;
+    let failing: u64 = r.kinds.iter().filter(fails).map(|k| k.count).sum();
+    failing as f64 >= TOTAL_OF_ALL * r.requests.max(1) as f64
+}
+
+/// One of a kind that went wrong.
+fn example(screen: &Screen<'_>, k: &KindView) -> Option<String> {
+    match &k.failed_example {
+        Some(id) => screen.command("show").map(|c| format!("{c} {id}")),
+        None => screen.command("requests").map(|c| format!("{c} --each {}", of_kind(&k.asked))),
     }
 }
 
@@ -394,34 +352,10 @@ fn times(n: u64) -> String {
     if n == 1 { "once".into() } else { format!("{} times", units::count(n)) }
 }
 
-/// How requests of a kind failed, if any did.
+/// How requests of a kind failed, if any did; single ones that were refused are the client's.
 fn failures(k: &KindView) -> Option<String> {
-    let listed = |from: u16, to: u16| {
-        let of = k.statuses.iter().filter(|(s, _)| (from..to).contains(s));
-        of.map(|(s, n)| format!("{s} × {}", units::count(*n))).collect::<Vec<_>>()
-    };
-    let mut parts = Vec::new();
-    if k.failed > 0 {
-        let statuses = listed(500, 600);
-        let how = if statuses.is_empty() { String::new() } else { format!(" ({})", statuses.join(", ")) };
-        parts.push(format!("{} of {} failed{how}", units::count(k.failed), units::count(k.count)));
-    }
-    if k.reset > 0 {
-        parts.push(format!("{} reset before the reply was complete", units::count(k.reset)));
-    }
-    if k.cut > 0 {
-        parts.push(format!("{} without a complete reply", units::count(k.cut)));
-    }
-    let refused: u64 = k.statuses.iter().filter(|(s, _)| (400..500).contains(s)).map(|(_, n)| n).sum();
-    if refused as f64 >= REFUSED_SHARE * k.count as f64 && refused > 0 {
-        parts.push(format!(
-            "{} of {} refused ({})",
-            units::count(refused),
-            units::count(k.count),
-            listed(400, 500).join(", ")
-        ));
-    }
-    (!parts.is_empty()).then(|| parts.join(", "))
+    let is_worth = k.failed + k.reset + k.cut > 0 || k.refused() as f64 >= REFUSED_SHARE * k.count as f64;
+    k.went_wrong().filter(|_| is_worth)
 }
 
 // ---------------------------------------------------------------- what hangs
@@ -446,6 +380,9 @@ fn hangs(screen: &mut Screen<'_>, parts: &Parts) {
         );
         screen.add(Section::Hangs, Level::Bad, text, next.clone());
     }
+    for h in open.sessions.iter().take(FINDINGS_MAX) {
+        screen.add(Section::Hangs, Level::Bad, held(h), next.clone());
+    }
     if open.requests.is_empty() {
         let level = if open.circles.is_empty() { Level::Good } else { Level::Fact };
         return screen.add(Section::Hangs, level, open.head.clone(), next);
@@ -455,6 +392,27 @@ fn hangs(screen: &mut Screen<'_>, parts: &Parts) {
         let next = screen.command("show").map(|c| format!("{c} {}", r.request));
         screen.add(Section::Hangs, Level::Fact, in_flight(r, open, requests), next);
     }
+}
+
+/// A session that sleeps amid a statement, and who may hold it up.
+fn held(h: &HeldView) -> String {
+    let mut text = format!("{} has slept for {} in the middle of {}.", h.task, units::duration(h.age_ns), h.statement);
+    match h.others.first() {
+        Some(other) => {
+            let client = other.client.as_ref().map_or(String::new(), |c| format!(", client {c}"));
+            let _ = write!(text, " {}{client} has a transaction open, last with {}", other.task, other.statement);
+            if let Some(idle) = other.idle_ns {
+                let _ = write!(text, ", and has waited for its client for {}", units::duration(idle));
+            }
+            if h.others.len() > 1 {
+                let _ = write!(text, "; {} more have one", h.others.len() - 1);
+            }
+            text.push_str(". Ask the server which of them it waits for: ");
+            text.push_str(&h.query);
+        }
+        None => text.push_str(" No other session with an open transaction was recorded."),
+    }
+    text
 }
 
 /// A request that had not ended: how old, how long others of its kind take, where it is, and for what that waits.
@@ -502,24 +460,18 @@ fn limits(screen: &mut Screen<'_>, parts: &Parts) {
         return screen.missing(Section::Limits, &parts.forecast, "why");
     };
     let next = screen.command("bottleneck");
-    let misses = f.calibration();
-    if misses > POOR {
-        let text = format!(
-            "Not known: a replay of the recording as it is misses what was measured by {:.0} %, so what it says of limits is \
-             no evidence.",
-            100.0 * misses
-        );
-        // `bottleneck` may refuse here; where the time went is known all the same
-        return screen.add(Section::Limits, Level::Unknown, text, screen.command("why"));
-    }
     let what = if f.arrivals.model == "recorded" { "the run" } else { "mean latency" };
-    match f.bottlenecks.first() {
-        Some(step) => {
+    let Some(step) = f.bottlenecks.first() else {
+        return screen.add(Section::Limits, Level::Unknown, "Not known: nothing was replayed.", next);
+    };
+    let sentence = step.bottleneck.sentence(what);
+    match f.calibration.sentence() {
+        Some(misses) => screen.add(Section::Limits, Level::Unknown, format!("{misses} {sentence}"), next),
+        None => {
             let fits =
-                format!(" A replay of the unchanged recording misses the measurements by {:.0} %.", 100.0 * misses);
-            screen.add(Section::Limits, Level::Fact, step.bottleneck.sentence(what) + &fits, next);
+                format!(" A replay of the unchanged recording misses the measurements by {:.0} %.", 100.0 * f.misses());
+            screen.add(Section::Limits, Level::Fact, sentence + &fits, next);
         }
-        None => screen.add(Section::Limits, Level::Unknown, "Not known: nothing was replayed.", next),
     }
 }
 
@@ -529,15 +481,17 @@ fn trust(screen: &mut Screen<'_>, parts: &Parts) {
     if let Part::Answer(r) = &parts.requests {
         let incomplete: u64 = r.kinds.iter().map(|k| k.incomplete).sum();
         let orphans: u64 = r.orphans.iter().map(|o| o.count).sum();
+        let cut_off: u64 = r.kinds.iter().map(|k| k.cut_off).sum();
         let mut text = format!(
-            "{} of {} have a complete path.",
+            "{} of {} have a complete path{}.",
             units::count(r.requests.saturating_sub(incomplete)),
-            count(r.requests, "request", "requests")
+            count(r.requests, "request", "requests"),
+            r.cut_off().map_or_else(String::new, |text| format!("; {text}")),
         );
         if orphans > 0 {
             let _ = write!(text, " {} could not be assigned to a request.", count(orphans, "call", "calls"));
         }
-        let level = if incomplete + orphans > 0 { Level::Bad } else { Level::Good };
+        let level = if incomplete + orphans > cut_off { Level::Bad } else { Level::Good };
         if r.requests + orphans > 0 {
             let next = screen.command("requests");
             screen.add(Section::Trust, level, text, next);

@@ -6,6 +6,7 @@ use std::path::Path;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
 use wakepath_model::folder::Folder;
+use wakepath_model::rows::Event;
 use wakepath_present::parquet::write_derived;
 use wakepath_present::requests::{OrphanView, RequestsView};
 use wakepath_present::text::Style;
@@ -229,4 +230,92 @@ fn requests_that_were_seen_and_left_out_are_not_called_none() {
     view.orphans.push(OrphanView { service: "db:5432".into(), count: 7, why: vec![("a reason".into(), 7)] });
     let text = view.render(0, &[], Style::default());
     assert!(text.contains("7 messages were seen and left out") && text.contains("7 × a reason"), "{text}");
+}
+
+/// What `requests` says of a script whose requests are of one kind, which a script names one by one.
+fn alike(script: &str) -> RequestsView {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut recording = play(script).expect("the script");
+    for host in &mut recording.hosts {
+        let target = host.text("/vote");
+        for row in &mut host.rows {
+            if let Event::Message(m) = row {
+                m.target = target;
+            }
+        }
+    }
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let names = Names::read(&folder);
+    let mut kinds = Kinds::default();
+    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
+    RequestsView::new(&kinds, &report, &[(0, 1_000_000)])
+}
+
+/// Three requests, the last of which the recording's end cuts off.
+const CUT_OFF: &str = "
+task A app
+flow c - A
+100 A takes r1 c
+200 A answers r1
+300 A takes r2 c
+450 A answers r2
+500 A takes r3 c
+600 A woken by timer since 510
+";
+
+#[test]
+fn what_the_end_of_the_recording_cuts_off_has_no_duration_and_no_complete_path() {
+    let view = alike(CUT_OFF);
+    let kind = &view.kinds[0];
+    assert_eq!((kind.count, kind.unfinished, kind.incomplete, kind.cut_off), (3, 1, 1, 1));
+    assert!(kind.max_ns < 200_000, "the longest known takes 150 µs: {}", kind.max_ns);
+    let text = view.render(0, &[], Style::default());
+    assert!(text.contains("Paths: 2 of 3 complete (1 was in progress when the recording ended)"), "{text}");
+    assert!(view.is_complete(), "nothing is missing that was to be had");
+}
+
+/// A hundred requests in a tenth of a second, amid a recording of a minute.
+#[test]
+fn a_rate_is_over_the_time_in_which_requests_came() {
+    let mut script = "task A app\nflow c - A\n".to_owned();
+    for n in 0..100u32 {
+        let at = 1_000 + n * 1_000;
+        script += &format!("{at} A takes r{n} c\n{} A answers r{n}\n", at + 500);
+    }
+    let view = alike(&script);
+    let rate = view.kinds[0].rate_per_s.expect("a rate");
+    assert!((900.0..1_100.0).contains(&rate), "{rate}");
+    let text = view.render(0, &[], Style::default());
+    assert!(text.lines().any(|l| l.contains("1.01 k/s") && l.contains("99.5 ms")), "{text}");
+}
+
+/// Every one is answered with 404: that is no service without errors.
+#[test]
+fn refused_requests_are_among_the_errors() {
+    let view = alike(
+        "task A app\nflow c - A\n100 A takes r1 c\n150 A answers r1 404\n200 A takes r2 c\n250 A answers r2 404\n",
+    );
+    let text = view.render(0, &[], Style::default());
+    assert!(text.contains("all 2 refused (404 × 2)") && !text.contains("none seen"), "{text}");
+    assert!(view.kinds[0].failed_example.is_some());
+}
+
+/// The same statement, again and again for one request.
+#[test]
+fn a_call_that_is_repeated_for_each_request_is_a_finding() {
+    let mut script = "task A app\ntask D db\nflow c - A\nflow d A D\n100 A takes r1 c\n".to_owned();
+    for n in 0..20u32 {
+        let at = 110 + n * 40;
+        script += &format!(
+            "{at} A asks q{n} d for r1\n{} D takes q{n}\n{} D answers q{n}\n{} A hears q{n}\n",
+            at + 5,
+            at + 25,
+            at + 30
+        );
+    }
+    script += "1000 A answers r1\n";
+    let view = alike(&script);
+    let told = view.kinds[0].repeated().expect("it is repeated");
+    assert!(told.contains("makes 20 calls of") && told.contains("at db:"), "{told}");
 }

@@ -1,6 +1,6 @@
 //! Numbers and strings at places in bytes that may end before.
 
-use crate::duplex::Stop;
+use crate::duplex::{Fit, Stop};
 
 /// The length of the line at the start of `bytes` with its end; and whether that is missing, so that it is cut.
 pub(crate) fn line(bytes: &[u8], last: bool) -> Result<(usize, bool), Stop> {
@@ -86,6 +86,50 @@ pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
 pub(crate) fn is_typed(text: &[u8]) -> bool {
     let shown = text.iter().all(|b| !b.is_ascii_control() || b.is_ascii_whitespace());
     shown && text.first().is_some_and(u8::is_ascii_alphabetic)
+}
+
+/// Whether a line holds nothing but characters that are shown; its end does not count.
+pub(crate) fn is_shown(line: &[u8]) -> bool {
+    line.trim_ascii_end().iter().all(|b| (b' '..=b'~').contains(b))
+}
+
+/// Whether these are the begin of a line of text whose first word is a command.
+pub(crate) fn command_fits(bytes: &[u8], is_command: impl Fn(&[u8]) -> bool) -> Fit {
+    let length = bytes.iter().take_while(|b| b.is_ascii_alphanumeric()).count();
+    let line = bytes.split(|&b| b == b'\n').next().unwrap_or(&[]);
+    match bytes.get(length) {
+        None if length <= 16 => Fit::More,
+        Some(b' ' | b'\r' | b'\n') => {
+            (bytes[0].is_ascii_alphabetic() && is_shown(line) && is_command(&bytes[..length])).into()
+        }
+        _ => Fit::No,
+    }
+}
+
+/// Whether these are the begin of a value of RESP, behind whose type a text or a number stands.
+pub(crate) fn resp_fits(bytes: &[u8]) -> Fit {
+    let end = bytes.iter().position(|&b| b == b'\n');
+    let line = &bytes[1..end.unwrap_or(bytes.len()).max(1)];
+    let is_text = matches!(bytes[0], b'+' | b'-' | b'_' | b'#' | b',' | b'(');
+    let is_number = |text: &[u8]| decimal(text.strip_prefix(b"-").unwrap_or(text)).is_some();
+    match end {
+        _ if !is_shown(line) => Fit::No,
+        None if line.len() < 200 => Fit::More,
+        None => Fit::No,
+        Some(_) => line.strip_suffix(b"\r").is_some_and(|line| is_text || is_number(line)).into(),
+    }
+}
+
+/// Whether `data` goes on as it does behind a line that says that `count` bytes follow, and then the end of a line.
+pub(crate) fn payload_fits(data: &[u8], count: u64) -> Fit {
+    /// Most bytes whose end is waited for before the protocol is known.
+    const WAITED_MAX: u64 = 160;
+    match usize::try_from(count).ok().and_then(|count| data.get(count..)).unwrap_or(&[]) {
+        [b'\r', b'\n', ..] => Fit::Sure,
+        [] | [b'\r'] if count < WAITED_MAX => Fit::More,
+        [] | [b'\r'] => Fit::Yes, // the end is too far
+        _ => Fit::No,
+    }
 }
 
 #[cfg(test)]

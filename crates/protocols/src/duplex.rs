@@ -12,7 +12,8 @@
 //!   Good ──────────────────────────┘          Opaque: upgraded or encrypted, never left
 //! ```
 
-use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Processor, Role, Sink, Status, Witness};
+use crate::proxy::{self, Header};
+use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Processor, Role, Sink, Status, Upgrade, Witness};
 
 /// An offset that no stream reaches.
 pub(crate) const NONE: u64 = u64::MAX;
@@ -38,9 +39,24 @@ pub(crate) const BAD: Stop = Stop::Lost(Some(Defect::BadHead));
 /// Whether bytes begin like a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
+    /// They do, and bytes of no other origin begin so: at least some 32 bits of them are as they must be.
+    Sure,
+    /// They do; but so may bytes of another origin.
     Yes,
     No,
     More,
+}
+
+impl Fit {
+    /// The same, but sure where it fits at all.
+    pub fn and_sure(self) -> Fit {
+        if self == Fit::Yes { Fit::Sure } else { self }
+    }
+
+    /// Whether it fits, sure or not.
+    pub fn is_fit(self) -> bool {
+        matches!(self, Fit::Sure | Fit::Yes)
+    }
 }
 
 impl From<bool> for Fit {
@@ -244,6 +260,10 @@ impl Sink for Watch<'_> {
         self.sink.amend(dir, start, status);
     }
 
+    fn upgraded(&mut self, to: Upgrade, dir: Dir, pos: u64) {
+        self.sink.upgraded(to, dir, pos);
+    }
+
     fn defect(&mut self, defect: Defect, dir: Dir, pos: u64) {
         self.sink.defect(defect, dir, pos);
     }
@@ -299,10 +319,20 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         let last = last || bytes.len() >= N;
         let mut watch = Watch { sink, dir, from: direction.at, ends: false };
         let mut wire = Wire { dir, at: direction.at, next, open: &mut self.open, sink: &mut watch };
+        if dir == Dir::ToServer && direction.sync == Sync::Probe {
+            match proxy::header(bytes) {
+                Header::Bytes(length) => {
+                    direction.ends = false;
+                    return Ok(length);
+                }
+                Header::More if !last => return Err(Stop::Need),
+                _ => {}
+            }
+        }
         if matches!(direction.sync, Sync::Probe | Sync::Gap) {
             match self.framer.fit(dir, bytes) {
                 Fit::More if !last => return Err(Stop::Need),
-                Fit::Yes => {
+                Fit::Yes | Fit::Sure => {
                     direction.sync = Sync::Good;
                     direction.told = false;
                     self.framer.found(&mut wire);

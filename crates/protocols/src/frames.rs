@@ -91,7 +91,7 @@ impl Frame {
 /// Whether the client's preface is here.
 pub(crate) fn preface(dir: Dir, bytes: &[u8]) -> Fit {
     match dir {
-        Dir::ToServer if bytes.starts_with(PREFACE) => Fit::Yes,
+        Dir::ToServer if bytes.starts_with(PREFACE) => Fit::Sure,
         Dir::ToServer if PREFACE.starts_with(bytes) => Fit::More,
         _ => Fit::No,
     }
@@ -132,7 +132,7 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
             return Fit::No;
         }
         if frames == 0 && dir == Dir::ToClient && frame.kind == 4 && frame.flags == 0 && frame.length > 0 {
-            return Fit::Yes;
+            return settings_fit(&rest[9..rest.len().min(frame.total() as usize)]);
         }
         if frames == 0 && begin_head(rest) && frame.total() <= WAITED_MAX && (rest.len() as u64) < frame.total() {
             return Fit::More; // many read a frame's header first, and then the rest
@@ -142,5 +142,14 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
         frames += 1;
         rest = rest.get(frame.total() as usize..).unwrap_or(&[]);
     }
-    (heads && (frames > 1 || known)).into()
+    Fit::from(heads && (frames > 1 || known)).and_sure()
+}
+
+/// Whether these are parameters of SETTINGS (RFC 9113, 6.5.2, with those that were added): the first has a number that exists.
+fn settings_fit(bytes: &[u8]) -> Fit {
+    match bytes {
+        [] | [0] => Fit::More,
+        [0, 1..=9, ..] | [0xfe, 3, ..] => Fit::Sure, // grpc has one of its own
+        _ => Fit::No,
+    }
 }

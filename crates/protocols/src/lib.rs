@@ -26,6 +26,7 @@ mod hpack;
 mod http;
 pub mod mask;
 mod processors;
+mod proxy;
 mod registry;
 mod shapes;
 mod sql_words;
@@ -35,7 +36,7 @@ pub mod vocabulary;
 
 pub use duplex::Duplex;
 pub use processors::{AnyProcessor, Protocol};
-pub use registry::{About, Askers, Docs, Maker, RunsOn, Transport, Verdict, begins_anywhere, recognise};
+pub use registry::{About, Askers, Docs, Likely, Maker, RunsOn, Transport, Verdict, begins_anywhere, recognise};
 pub use text::Text;
 
 /// One of the two directions of a flow.
@@ -142,6 +143,13 @@ pub struct Attrs<'a> {
     pub cut: bool,
     /// `true`: it puts something where others take it up later: a queue, a list, a topic.
     pub queued: bool,
+    /// `true`: it asks to wait until something happens elsewhere, such as an item in a list: a reply that comes late is not slow, and
+    /// one that does not come hangs nowhere.
+    pub awaits: bool,
+    /// `true`: it is queued, and names where the answer is to go: whoever takes it up makes that, not the one who took this.
+    pub relayed: bool,
+    /// `true`: of its kind one that another follows is not answered any more: nothing but the turn says what answers what.
+    pub by_turn: bool,
 }
 
 impl<'a> Attrs<'a> {
@@ -262,8 +270,24 @@ pub trait Sink {
     fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow);
     /// The status of a message that was already given has turned out otherwise (an error behind the first rows).
     fn amend(&mut self, _dir: Dir, _start: u64, _status: Status<'_>) {}
+    /// Behind `pos` of `dir`, and in the other direction from its next byte on, the flow speaks another protocol.
+    fn upgraded(&mut self, _to: Upgrade, _dir: Dir, _pos: u64) {}
     /// Something was wrong at `pos`.
     fn defect(&mut self, defect: Defect, dir: Dir, pos: u64);
+}
+
+/// What a flow speaks after an upgrade.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Upgrade {
+    /// Something that is not known here.
+    #[default]
+    Other,
+    /// Whatever the first bytes show: a tunnel.
+    Tunnel,
+    /// WebSocket.
+    WebSocket,
+    /// HTTP/2, in which the reply to the request that asked for it comes by stream 1.
+    Http2,
 }
 
 /// A protocol processor of one flow.

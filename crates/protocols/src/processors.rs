@@ -16,6 +16,7 @@ pub mod oneshot;
 pub mod postgres;
 pub mod redis;
 pub mod tls;
+pub mod websocket;
 pub mod x11;
 
 use crate::registry::{About, Maker, Transport, registry};
@@ -37,6 +38,7 @@ registry! {
     DnsTcp(dns::DnsTcp) = dns::TCP;
     DnsUdp(dns::DnsUdp) = dns::UDP;
     Tls(tls::Tls) = tls::ABOUT;
+    WebSocket(websocket::WebSocket) = websocket::ABOUT;
     Line(line::Line) = line::ABOUT;
     Oneshot(oneshot::Oneshot) = oneshot::ABOUT;
 }

@@ -3,6 +3,7 @@
 use crate::Dir;
 use crate::duplex::Fit;
 use crate::processors::Protocol;
+use crate::proxy::{self, Header};
 use crate::vocabulary::Vocabulary;
 
 /// What carries the flow.
@@ -56,7 +57,7 @@ pub struct About {
     pub transport: Transport,
     /// Ports on which it is usual.
     pub ports: &'static [u16],
-    /// Whether bytes that travel in this direction begin like it; `true`: on a usual port.
+    /// Whether bytes that travel in this direction begin like it; `true`: on a usual port. [`recognise`] says what follows of that.
     pub(crate) recognise: fn(Dir, &[u8], bool) -> Fit,
     /// Whether its direction may be told by bytes that are only sure on a usual port.
     pub(crate) direction_by_port: bool,
@@ -200,8 +201,8 @@ impl Protocol {
         }
         let About { recognise, direction_by_port, .. } = self.about();
         match [Dir::ToServer, Dir::ToClient].map(|dir| recognise(dir, bytes, *direction_by_port)) {
-            [Fit::Yes, Fit::No] => Some(Dir::ToServer),
-            [Fit::No, Fit::Yes] => Some(Dir::ToClient),
+            [Fit::Yes | Fit::Sure, Fit::No] => Some(Dir::ToServer),
+            [Fit::No, Fit::Yes | Fit::Sure] => Some(Dir::ToClient),
             _ => None,
         }
     }
@@ -213,13 +214,61 @@ pub fn begins_anywhere(bytes: &[u8]) -> bool {
     crate::frames::begin_head(bytes)
 }
 
+/// What a flow may speak, by a message that others could have sent too. One for each flow that is listened to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Likely(Option<(Protocol, Dir)>);
+
+impl Likely {
+    /// The message last shown is shown again, with more of its bytes: it is no answer to itself.
+    pub fn again(&mut self) {
+        self.0 = None;
+    }
+}
+
 /// Which protocol a flow speaks.
 ///
+/// The rule, for all protocols alike: a flow speaks a protocol if
+/// - a message cannot be anything else ([`Fit::Sure`]), or
+/// - one fits ([`Fit::Yes`]) on a port where the protocol is usual, or
+/// - two fit, and the second answers the first: it is the next thing that the other side says.
+///
 /// `bytes` are the first of a direction, or the first behind a turn. `dir`: their direction, if known. `ports`: local
-/// and remote, in any order (0: none). A usual port never decides against the bytes.
-pub fn recognise(transport: Transport, dir: Option<Dir>, bytes: &[u8], ports: (u16, u16)) -> Verdict {
+/// and remote, in any order (0: none). A usual port never decides against the bytes. What a proxy says of its client before them is
+/// left out. `likely`: what the flow's messages so far
+/// have shown.
+pub fn recognise(
+    transport: Transport,
+    dir: Option<Dir>,
+    bytes: &[u8],
+    ports: (u16, u16),
+    likely: &mut Likely,
+) -> Verdict {
     if bytes.is_empty() {
         return Verdict::NeedMore;
+    }
+    if dir != Some(Dir::ToClient) {
+        match proxy::header(bytes) {
+            // A letter or two say nothing.
+            Header::More if bytes.len() > 2 => return Verdict::NeedMore,
+            Header::Bytes(length) => {
+                let rest = usize::try_from(length).ok().and_then(|length| bytes.get(length..)).unwrap_or(&[]);
+                return recognise(transport, Some(Dir::ToServer), rest, ports, likely);
+            }
+            Header::None | Header::More => {}
+        }
+    }
+    if let Some((protocol, asked)) = likely.0 {
+        let answers = asked.other();
+        let fit = if dir.is_none_or(|dir| dir == answers) {
+            (protocol.about().recognise)(answers, bytes, true)
+        } else {
+            Fit::No
+        };
+        match fit {
+            Fit::Yes | Fit::Sure => return Verdict::Protocol(protocol, answers),
+            Fit::More => return Verdict::NeedMore,
+            Fit::No => likely.0 = None,
+        }
     }
     // First what the bytes say by themselves; then, on a usual port, what they may be.
     for usual in [false, true] {
@@ -235,7 +284,9 @@ pub fn recognise(transport: Transport, dir: Option<Dir>, bytes: &[u8], ports: (u
                     continue;
                 }
                 match (protocol.about().recognise)(side, bytes, usual) {
-                    Fit::Yes => return Verdict::Protocol(protocol, side),
+                    Fit::Sure => return Verdict::Protocol(protocol, side),
+                    Fit::Yes if here => return Verdict::Protocol(protocol, side),
+                    Fit::Yes => likely.0 = likely.0.or(Some((protocol, side))),
                     Fit::More => more = true,
                     Fit::No => {}
                 }

@@ -1,5 +1,7 @@
 //! What PostgreSQL, MySQL and their processors say in statements.
 
+use crate::Text;
+
 /// Keywords, types, common functions and settings, in lower case and sorted.
 #[rustfmt::skip]
 pub(crate) const WORDS: &[&str] = &[
@@ -79,3 +81,11 @@ pub(crate) const WORDS: &[&str] = &[
     "week", "when", "where", "while", "window", "with", "within", "without", "work", "wrapper", "write", "xml", "xor",
     "year", "year_month", "zerofill", "zone",
 ];
+
+/// Whether a text begins with one of them, in whatever case.
+pub(crate) fn begins(text: &[u8]) -> bool {
+    let word = &text[..text.iter().take_while(|b| b.is_ascii_alphabetic()).count()];
+    let mut lower = Text::<32>::new();
+    word.iter().for_each(|b| lower.push(b.to_ascii_lowercase()));
+    word.len() >= 2 && !lower.is_cut() && WORDS.binary_search(&lower.as_str()).is_ok()
+}

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use support::{Step, cases, folders, golden_root, run, run_to_borders, same};
 use wakepath_protocols::mask::Sql;
 use wakepath_protocols::vocabulary::{Attribute, Part};
-use wakepath_protocols::{AnyProcessor, Dir, Maker, Processor, Protocol, Text, Transport, Verdict, mask, recognise};
+use wakepath_protocols::{
+    AnyProcessor, Dir, Likely, Maker, Processor, Protocol, Text, Transport, Verdict, mask, recognise,
+};
 
 const SECRET: &str = "Zq7Xw9Kv";
 
@@ -77,12 +79,12 @@ fn recognises_its_own_golden_cases() {
         let transport = case.protocol.transport();
         let port = case.protocol.ports()[0];
         let ports = (41_000, if case.datagrams() { port } else { 1 });
-        let verdict = recognise(transport, None, bytes, ports);
+        let verdict = recognise(transport, None, bytes, ports, &mut Likely::default());
         assert_eq!(verdict, Verdict::Protocol(case.protocol, *dir), "{}", case.name);
-        let known = recognise(transport, Some(dir.other()), bytes, (1, 2));
+        let known = recognise(transport, Some(dir.other()), bytes, (1, 2), &mut Likely::default());
         assert_ne!(known, verdict, "{}", case.name);
         for cut in 1..bytes.len() {
-            let part = recognise(transport, None, &bytes[..cut], ports);
+            let part = recognise(transport, None, &bytes[..cut], ports, &mut Likely::default());
             let allowed = [verdict, Verdict::NeedMore];
             assert!(case.datagrams() || allowed.contains(&part), "{} {cut} {part:?}", case.name);
         }
@@ -113,7 +115,7 @@ fn processors_are_small_enough_for_one_a_flow() {
 
 #[test]
 fn bytes_decide_before_ports() {
-    let says = |bytes: &[u8], port| recognise(Transport::Stream, None, bytes, (port, 0));
+    let says = |bytes: &[u8], port| recognise(Transport::Stream, None, bytes, (port, 0), &mut Likely::default());
     let http = Verdict::Protocol(Protocol::Http1, Dir::ToServer);
     let redis = Verdict::Protocol(Protocol::Redis, Dir::ToServer);
     assert_eq!(says(b"GET / HTTP/1.1", 6379), http);
@@ -125,9 +127,14 @@ fn bytes_decide_before_ports() {
     let tls = Verdict::Protocol(Protocol::Tls, Dir::ToServer);
     assert_eq!(says(b"\x16\x03\x01\x02\x00\x01\x00\x01", 5432), tls);
     // joined between a reply and the rest of its request
-    let fastcgi = Verdict::Protocol(Protocol::FastCgi, Dir::ToServer);
-    assert_eq!(says(b"\x01\x05\x00\x01\x00\x00\x00\x00", 1), fastcgi);
-    assert_ne!(says(b"\x01\x05\x00\x01\x00\x01\x00\x00", 1), fastcgi);
+    let joined = |asked: &[u8], answered: &[u8]| {
+        let mut likely = Likely::default();
+        [asked, answered].map(|bytes| recognise(Transport::Stream, None, bytes, (1, 2), &mut likely))
+    };
+    let out = b"\x01\x06\x00\x01\x00\x04\x00\x00out\n";
+    let fastcgi = Verdict::Protocol(Protocol::FastCgi, Dir::ToClient);
+    assert_eq!(joined(b"\x01\x05\x00\x01\x00\x00\x00\x00", out)[1], fastcgi);
+    assert_ne!(joined(b"\x01\x05\x00\x01\x00\x01\x00\x00", out)[1], fastcgi);
     // joined where values are only read: `get` is a command of others too, its reply is not
     let memcached = Verdict::Protocol(Protocol::Memcached, Dir::ToClient);
     assert_eq!(says(b"VALUE key 0 1\r\nx\r\nEND\r\n", 1), memcached);
@@ -152,6 +159,15 @@ fn statements_have_the_shapes_that_are_documented() {
         ),
         ("/* a /* b */ c */ SELECT 1::int", "SELECT ?::int"),
         ("SELECT 'open", "SELECT ?"),
+        // what a setting is set to is a value also where it is a bare word
+        ("SET search_path TO tenant_ann, public", "SET search_path TO ?+"),
+        ("set local app.user = ann", "set local app.user = ?"),
+        ("SET x = \"Ann\"; SELECT a", "SET x = ?; SELECT a"),
+        ("SET enable_seqscan TO off", "SET enable_seqscan TO off"),
+        ("SET x = $1", "SET x = $1"),
+        ("ALTER ROLE app SET search_path TO ann", "ALTER ROLE app SET search_path TO ?"),
+        ("UPDATE t SET a = b, c = 1 WHERE d = e", "UPDATE t SET a = b, c = ? WHERE d = e"),
+        ("SET ROLE reader", "SET ROLE reader"),
         ("SELECT $ta", "SELECT ?"),
     ] {
         let mut out = Text::<256>::new();
@@ -161,6 +177,8 @@ fn statements_have_the_shapes_that_are_documented() {
     for (sql, shape) in [
         (r#"SELECT "it\"s", 'a\'b', `c 1` FROM t # all"#, "SELECT ?+, `c 1` FROM t"),
         ("insert into t values (1, \"a\"), (2, 'b')", "insert into t values (?+)"),
+        ("SET @who = ann, autocommit=0, @b = ON", "SET @who = ?, autocommit=?, @b = ON"),
+        ("SET x = f(ann, 1), y = bob", "SET x = ?(?+), y = ?"),
         ("SELECT @a := 0x1F, _utf8'x'", "SELECT @a := ?, _utf8?"),
     ] {
         let mut out = Text::<256>::new();
@@ -357,7 +375,7 @@ proptest! {
             if let Step::Data(dir, bytes) = step {
                 for transport in [Transport::Stream, Transport::Datagram] {
                     for port in [0, 53, 80, 3306, 5432, 6379, 9000, 9092, 11211] {
-                        recognise(transport, Some(*dir), bytes, (port, 0));
+                        recognise(transport, Some(*dir), bytes, (port, 0), &mut Likely::default());
                     }
                 }
             }

@@ -54,6 +54,8 @@ pub enum Unread {
     ManyLocalWords,
     /// The C library does not tell where threads keep their values.
     Library,
+    /// The process has no glibc mapped: it just began, or has another C library.
+    LibraryMissing,
     /// The library that has the runtime lacks the names that debuggers use.
     Names,
     /// The rights to read its memory are missing.
@@ -76,7 +78,7 @@ impl Unread {
             | Unread::Library
             | Unread::Names
             | Unread::Untold => true,
-            Unread::ManyLocalWords | Unread::Memory | Unread::Helper | Unread::Agent => false,
+            Unread::ManyLocalWords | Unread::Memory | Unread::Helper | Unread::Agent | Unread::LibraryMissing => false,
         }
     }
 
@@ -96,6 +98,7 @@ impl Unread {
                 "this runtime's are not read yet (requests that have a thread each are told apart all the same)"
             }
             Unread::Library => "its C library does not tell where threads keep their values",
+            Unread::LibraryMissing => "it has not loaded glibc: it just started, or uses another C library",
             Unread::ThreadLocal => {
                 "it is stripped and has thread-local variables of its own, so that the runtime's cannot be told"
             }
@@ -236,6 +239,11 @@ pub fn probing(tgid: u32, kind: u8) -> Vec<Probing> {
     let process = Process::open(tgid).filter(|_| IS_VERIFIED);
     let known = RUNTIMES.iter().find(|known| known.kind == kind);
     process.zip(known).map(|(process, known)| (known.probing)(&process)).unwrap_or_default()
+}
+
+/// Whether a process of CPython has loaded what runs many tasks in one thread: asyncio, uvloop, greenlets.
+pub fn has_python_loop(tgid: u32) -> bool {
+    Process::open(tgid).is_some_and(|process| python::has_loop(&process))
 }
 
 /// A layout without anything in it.

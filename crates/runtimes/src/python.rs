@@ -20,6 +20,10 @@ const LIBRARY: &str = "/libpython3.";
 /// a program that has loaded it runs on it does not show: Sanic loads it and may run on asyncio's own.
 const OTHER_LOOP: &str = "/uvloop/loop.";
 
+/// In the name of the part of the standard library that asyncio rests on.
+const ASYNCIO: &str = "/_asyncio.";
+/// What makes that part a module, where it is in the interpreter itself.
+const ASYNCIO_BUILT_IN: &str = "PyInit__asyncio";
 /// In the name of the library that gevent and eventlet rest on.
 const GREENLET: &str = "/greenlet/_greenlet.";
 /// What makes each greenlet that runs anything, in its two names.
@@ -58,8 +62,8 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     let greenlets = greenlets.unwrap_or_default();
     let layout = match (offsets, thread_values(process.tgid)) {
         (None, _) => Err(Unread::Version),
-        (_, None) => Err(Unread::Library),
-        (Some([key, state_context, state_thread, context_entered]), Some(thread_values)) => Ok(Layout {
+        (_, Err(why)) => Err(why),
+        (Some([key, state_context, state_thread, context_entered]), Ok(thread_values)) => Ok(Layout {
             kind: u32::from(w::RUNTIME_PYTHON),
             python_key: interpreter.bias.wrapping_add(runtime).wrapping_add(u64::from(key)),
             thread_values,
@@ -75,6 +79,14 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     };
     let version = version.unwrap_or_else(|| "of an unknown version".into());
     Some(Runtime { name: "CPython", tasks, version, asked_by: "--runtimes=python", layout })
+}
+
+/// Whether the process has loaded a loop, or greenlets. In an interpreter with asyncio built in that does not show: then it counts as
+/// loaded.
+pub(crate) fn has_loop(process: &Process) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.tgid)).unwrap_or_default();
+    let is_loaded = [ASYNCIO, OTHER_LOOP, GREENLET].into_iter().any(|part| maps.contains(part));
+    is_loaded || interpreter(process).is_some_and(|i| i.program.exported(ASYNCIO_BUILT_IN).is_some())
 }
 
 /// Every exported function that makes a context; in uvloop, where it puts off what tasks write, and leaves contexts; and where greenlets
@@ -167,11 +179,13 @@ fn verified(version: &str) -> Option<[u32; 4]> {
 }
 
 /// Where in a thread's own block the addresses of its keys' values are (bytes).
-fn thread_values(tgid: u32) -> Option<u32> {
-    let library = Mapped::find(tgid, "/libc.so.6")?.program;
+fn thread_values(tgid: u32) -> Result<u32, Unread> {
+    let library = Mapped::find(tgid, "/libc.so.6").ok_or(Unread::LibraryMissing)?;
+    let place = |p: &Program| p.place(p.exported("_thread_db_pthread_specific")?);
+    let told = place(&library.program).and_then(|place| library.program.bytes_at::<12>(place));
     // size in bits, count, offset in bytes
-    let told: [u8; 12] = library.bytes_at(library.place(library.exported("_thread_db_pthread_specific")?)?)?;
-    Some(u32::from_le_bytes([told[8], told[9], told[10], told[11]]))
+    let [.., a, b, c, d] = told.ok_or(Unread::Library)?;
+    Ok(u32::from_le_bytes([a, b, c, d]))
 }
 
 #[cfg(test)]

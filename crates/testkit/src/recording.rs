@@ -310,6 +310,18 @@ impl HostRows {
         );
     }
 
+    /// The client of a server's flow closed its end, or reset the flow.
+    pub fn client_left(&mut self, t: u64, flow: u64, is_reset: bool) {
+        let (at, flow) = (self.at(t), EndpointId(flow));
+        let row = FlowStateRow { at, flow, old: TcpState::Established, ..Default::default() };
+        if !is_reset {
+            self.rows.push(FlowStateRow { new: TcpState::CloseWait, ..row }.into());
+            return;
+        }
+        self.rows.push(FlowStateRow { new: TcpState::Established, reset: 1, ..row }.into());
+        self.rows.push(FlowStateRow { new: TcpState::Close, ..row }.into());
+    }
+
     /// A wait ended. `by` 0 and `on` 0 is a timer, `on` a flow.
     pub fn waited(&mut self, blocked: u64, woken: u64, ran: u64, task: u32, by: u32, on: u64) {
         let row = WaitRow {
@@ -524,7 +536,10 @@ impl HostRows {
                     id(&mut r.target);
                     id(&mut r.detail);
                 }
-                Event::Task(r) => id(&mut r.comm),
+                Event::Task(r) => {
+                    id(&mut r.comm);
+                    id(&mut r.cmdline);
+                }
                 Event::Fault(r) => id(&mut r.file),
                 Event::Loss(r) => id(&mut r.what),
                 Event::FlowNote(r) => {

@@ -24,7 +24,8 @@
 //!                                late (its protocol shows with its first whole head),
 //!                                chunked (how long a reply in parts is shows at its end),
 //!                                streams (each bears the number of its request, and replies come in any order), ring (io_uring
-//!                                carries its operations)
+//!                                carries its operations), turns (a message that another follows is not answered, as WebSocket's),
+//!                                relayed (what is asked is queued, and answered by who takes it up), piped (two pipes, one each way; `piped as d`: the same as d's)
 //! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once; `part`: its first half,
 //!                                then `takes r1 rest`
 //! 110 A asks q1 d for r1         A sends a request in the service of r1 (`for -`: of nothing); `q1,q2`: both at once
@@ -48,6 +49,8 @@
 //! 195 B ends
 //! 200 A closes d                 behind it: amid (within what is sent at that time); also `A resets d`; `A leaves d`: the client
 //!                                closes its end, and the other keeps the flow
+//! 200 A loses client c           the client of c, at whose other end A is, closes it; `reset` behind it: it resets it.
+//!                                `A drops c`: the server closes its end; `A fails c`: it could not send
 //! sniffer tap                    somebody who sees packets; clock +3s
 //! seen q1 by tap 112 138         an exchange passes it between two times; behind it: from 10.0.0.9, to 10.0.0.2 80 and
 //!                                for r1 (where no task of the script has it: else as that one's), id X (x-request-id),
@@ -96,7 +99,11 @@ struct Flow {
     has_ids: bool,
     has_streams: bool,
     is_chunked: bool,
+    is_relayed: bool,
+    has_turns: bool,
     noted: [bool; 2],
+    /// Of a pair of pipes, the one of the requests; that of the replies is the next one.
+    pipes: Option<u64>,
     /// Client and server, as the client has them.
     addresses: [([u8; 4], u16); 2],
     /// Next byte to be sent and to be read: of requests, of replies.
@@ -365,6 +372,12 @@ impl Player {
         let (host, flow) = side.ok_or("this end is not watched")?;
         let is_send = arrived == 0;
         let h = &mut self.out.hosts[host];
+        if let Some(f) = self.flows.values().find(|f| f.pipes.is_some() && (f.client == side || f.server == side)) {
+            let is_reply = (f.server == side) == is_send;
+            let pipe = f.pipes.unwrap_or_default() + u64::from(is_reply);
+            h.moved((at - US / 2, at, arrived), task, pipe, is_send, bytes);
+            return Ok(());
+        }
         h.moved((at - US / 2, at, arrived), task, flow, is_send, bytes);
         let Some(f) = self.flows.values_mut().find(|f| f.client == side || f.server == side) else { return Ok(()) };
         if f.is_ring {
@@ -380,6 +393,12 @@ impl Player {
                 h.message(at, flow, is_send, range.clone(), ("GET", &format!("/{name}")), *status);
                 if self.asked.get(name).is_some_and(|a| a.is_posted) {
                     h.is_posted();
+                }
+                if f.has_turns && *status == 0 {
+                    h.is_by_turn();
+                }
+                if f.is_relayed && *status == 0 {
+                    h.is_relayed();
                 }
                 if f.has_ids {
                     h.bears(witness::X_REQUEST_ID, range.start);

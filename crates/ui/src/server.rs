@@ -11,15 +11,25 @@ use axum::http::header::{CONTENT_TYPE, LOCATION, SET_COOKIE};
 use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Answers made at the same time; others wait.
 const AT_ONCE: usize = 2;
+/// Connections at the same time.
+const CONNECTIONS_MAX: usize = 128;
+/// How long a request's head may take, and a connection be idle.
+const HEAD_MAX: Duration = Duration::from_secs(10);
+/// When to accept again where that failed.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// The command that gives the same answer.
 const COMMAND: HeaderName = HeaderName::from_static("wakepath-command");
 
@@ -89,14 +99,55 @@ pub fn serve(
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
         tokio::select! {
-            served = async { axum::serve(listener, router).await } => served,
-            _ = tokio::signal::ctrl_c() => Ok(()),
-            _ = terminate.recv() => Ok(()),
+            () = accept(listener, router, Limits::default()) => {}
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
         }
+        io::Result::Ok(())
     })?;
     // an answer that is being made is not waited for
     runtime.shutdown_background();
     Ok(())
+}
+
+/// What clients may hold.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Connections at the same time; further ones wait until one of these ends.
+    connections: usize,
+    /// How long a client may take to send a request's head, and do nothing between two requests.
+    head: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { connections: CONNECTIONS_MAX, head: HEAD_MAX }
+    }
+}
+
+/// Accepts connections and answers on each.
+async fn accept(listener: tokio::net::TcpListener, router: Router, limits: Limits) {
+    let places = Arc::new(Semaphore::new(limits.connections));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            // no descriptor is free, or the client has gone
+            Err(_) => {
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+                continue;
+            }
+        };
+        let service = TowerToHyperService::new(router.clone());
+        let mut server = http1::Builder::new();
+        server.timer(TokioTimer::new()).header_read_timeout(limits.head);
+        let connection = server.serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(async move {
+            // how it ends is the client's affair
+            let _ = connection.await;
+            drop(place);
+        });
+    }
 }
 
 /// Stands before everything: who is not to be answered gets a reason, and every answer has the page's headers.
@@ -243,4 +294,75 @@ fn percent_encoded(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+    use std::time::Instant;
+
+    /// A server that lasts as long as the test.
+    fn server(limits: Limits) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it has one");
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                listener.set_nonblocking(true).expect("it can be");
+                let listener = tokio::net::TcpListener::from_std(listener).expect("it listens");
+                accept(listener, Router::new().route("/", get(|| async { "here" })), limits).await;
+            });
+        });
+        address
+    }
+
+    fn connect(to: SocketAddr) -> TcpStream {
+        let stream = TcpStream::connect(to).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("it can be");
+        stream
+    }
+
+    fn ask(stream: &mut TcpStream) -> String {
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("it is open");
+        let mut got = vec![0; 4096];
+        let mut n = 0;
+        while !got[..n].ends_with(b"here") {
+            let more = stream.read(&mut got[n..]).expect("it answers");
+            assert!(more > 0, "{:?}", String::from_utf8_lossy(&got[..n]));
+            n += more;
+        }
+        String::from_utf8_lossy(&got[..n]).into_owned()
+    }
+
+    /// How long a connection stays open on which a client says this and no more.
+    fn lasts(to: SocketAddr, said: &[u8]) -> Duration {
+        let mut stream = connect(to);
+        let begun = Instant::now();
+        stream.write_all(said).expect("it is open");
+        let _ = stream.read_to_end(&mut Vec::new());
+        begun.elapsed()
+    }
+
+    #[test]
+    fn who_says_nothing_or_half_a_request_is_not_waited_for() {
+        let to = server(Limits { connections: 8, head: Duration::from_millis(300) });
+        for said in [&b""[..], b"GET / HTTP/1.1\r\nHost:", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"] {
+            let lasted = lasts(to, said);
+            assert!(lasted >= Duration::from_millis(250) && lasted < Duration::from_secs(10), "{said:?}: {lasted:?}");
+        }
+    }
+
+    #[test]
+    fn many_idle_connections_keep_nobody_out_for_long() {
+        let to = server(Limits { connections: 4, head: Duration::from_millis(500) });
+        let mut own = connect(to);
+        ask(&mut own);
+        let mut idle: Vec<TcpStream> = (0..20).map(|_| connect(to)).collect();
+        idle.iter_mut().for_each(|stream| stream.write_all(b"GET").expect("it is open"));
+        // one that has its place is answered meanwhile, and a new one once others were given up
+        assert!(ask(&mut own).starts_with("HTTP/1.1 200"));
+        assert!(ask(&mut connect(to)).starts_with("HTTP/1.1 200"));
+    }
 }

@@ -4,6 +4,7 @@ mod copy;
 
 use crate::cli::{BundleArgs, usage_error};
 use crate::output::{self, tell};
+use crate::owner;
 use crate::{asked, find, folders, show};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::error::ErrorKind;
@@ -70,8 +71,12 @@ pub fn run(args: &BundleArgs) -> Result<i32> {
 
 /// Takes back what was made.
 fn remove(out: &Path) -> Result<()> {
+    owner::writes_in(out);
     match fs::remove_dir_all(out) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+        // where its owner may not remove it, it stays, empty
+        Err(e)
+            if e.kind() != std::io::ErrorKind::NotFound && fs::read_dir(out).is_ok_and(|mut d| d.next().is_some()) =>
+        {
             Err(e).with_context(|| format!("removing {}", out.display()))
         }
         _ => Ok(()),
@@ -93,6 +98,7 @@ fn try_with(
         let id = format!("{id:016x}");
         if seen(dirs, &id)? == *before {
             // what was made of it to compare is no part of it
+            owner::writes_in(out);
             let _ = fs::remove_dir_all(out.join("cache"));
             return Ok(Some((id, rows)));
         }

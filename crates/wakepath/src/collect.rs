@@ -12,6 +12,7 @@ use crate::ending;
 use crate::live::{self, LiveView};
 use crate::outlets::Figures;
 use crate::output::{self, tell};
+use crate::owner;
 use crate::rights;
 use crate::scrape::Scrape;
 use anyhow::{Context as _, Result};
@@ -53,11 +54,15 @@ const FLUSH_NS: u64 = 100_000_000;
 pub fn run(args: &CollectArgs) -> Result<i32> {
     let mut sockets = Sockets::open(&args.listen)?;
     let scrape = args.metrics.as_ref().map(Scrape::open).transpose()?;
-    if args.into.output.is_some() {
+    let mut options = options(&args.into);
+    if let Some(dir) = &args.into.output {
         sender::check_output(&args.into)?;
+        // now: the rights to do so are given up below
+        options.overwrite = owner::claim(dir, options.overwrite).with_context(|| format!("{dir:?}"))?;
     }
     let is_shown = args.into.output.is_none() && scrape.is_none() && !args.answering.json;
     let (figures, every) = if is_shown { live::figures(args.every) } else { (live::figures_over_all(), Duration::MAX) };
+    let is_made = options.overwrite != args.into.options().overwrite;
     let stop = ending::on_signals()?;
     rights::keep_only_paths(args.into.output.is_some(), false);
     let is_counted = is_shown || scrape.is_some();
@@ -68,13 +73,13 @@ pub fn run(args: &CollectArgs) -> Result<i32> {
     }
     let address = sockets.address()?;
     match &args.ready_file {
-        Some(f) => std::fs::write(f, format!("{address}\n")).with_context(|| format!("writing {f:?}"))?,
+        Some(f) => owner::write_ready_file(f, &format!("{address}\n")).with_context(|| format!("writing {f:?}"))?,
         None => tell!("collecting at {address} (Ctrl-C ends it); at a sniffer: --forward HOST:{}", address.port()),
     }
 
     let mut collector = Collector {
         args,
-        options: options(&args.into),
+        options,
         has_folder: false,
         figures: is_counted.then(|| figures.clone()),
         senders: Vec::new(),
@@ -92,6 +97,9 @@ pub fn run(args: &CollectArgs) -> Result<i32> {
     let result = result.and_then(|()| collector.acknowledge(&mut sockets));
     drop(sockets);
     let place = view.as_mut().map(LiveView::back).unwrap_or_default();
+    if let Some(dir) = args.into.output.as_ref().filter(|_| is_made && !collector.has_folder) {
+        let _ = std::fs::remove_dir(dir);
+    }
     let code = collector.finish(is_shown.then_some(&figures), &place)?;
     result.map(|()| code)
 }

@@ -129,7 +129,7 @@ fn check(args: &ExportArgs) {
 fn to_file(args: &ExportArgs, write: impl FnOnce(&mut dyn Write) -> Result<Exported>) -> Result<Exported> {
     match &args.output {
         Some(path) => {
-            let file = std::fs::File::create(path).with_context(|| path.display().to_string())?;
+            let file = crate::owner::create(path).with_context(|| path.display().to_string())?;
             let mut out = BufWriter::with_capacity(BUFFER, file);
             let exported = write(&mut out)?;
             out.flush().with_context(|| format!("{}: cannot be written", path.display()))?;
@@ -175,7 +175,7 @@ impl Source<'_> {
     }
 
     fn traces(&self) -> Traces<'_> {
-        Traces::new(self.names, self.folder.timeline(), self.recording().map(Paths::new))
+        Traces::new(self.names, self.folder.timeline(), self.recording().map(|r| Paths::new(r, self.args.waits)))
     }
 
     /// Gives the requests that are exported, one after the other; what is left over where a write failed is not read on.

@@ -8,7 +8,7 @@ use wakepath_analysis::spans::lay_out;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::Folder;
 
-/// The request of an id or its first digits, or the slowest (of a kind).
+/// The request of an id or its first digits, or the slowest (of a kind) whose end was seen; where none was, the oldest.
 ///
 /// # Errors
 /// Where there is none, or where several begin with the digits.
@@ -21,7 +21,8 @@ pub fn request(folder: &Folder, names: &Names<'_>, wanted: &str, kind: Option<&s
              `slowest`"
         );
     }
-    let mut found: Option<(u64, Request)> = None;
+    // one that the recording's end cut off would have taken longer, and nobody knows how long
+    let mut found: Option<((bool, u64), Request)> = None;
     let mut others = 0u64;
     let is_of_kind = |r: &Request| {
         kind.is_none_or(|k| {
@@ -32,16 +33,16 @@ pub fn request(folder: &Folder, names: &Names<'_>, wanted: &str, kind: Option<&s
     wakepath_causality::reconstruct(
         folder,
         |r| {
-            let duration = lay_out(&r).first().map_or(0, |t| t.duration_ns());
+            let rank = (!r.is_in_progress(), lay_out(&r).first().map_or(0, |t| t.duration_ns()));
             let is_it = if is_slowest {
-                r.orphan.is_none() && found.as_ref().is_none_or(|f| f.0 < duration) && is_of_kind(&r)
+                r.orphan.is_none() && found.as_ref().is_none_or(|f| f.0 < rank) && is_of_kind(&r)
             } else {
                 let hit = format!("{:016x}", r.id).starts_with(&wanted);
                 others += u64::from(hit && found.is_some());
                 hit && found.is_none()
             };
             if is_it {
-                found = Some((duration, r));
+                found = Some((rank, r));
             }
         },
         |_, _, _, _| {},

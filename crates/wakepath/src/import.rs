@@ -7,6 +7,7 @@ mod sources;
 
 use crate::cli::ImportArgs;
 use crate::output::{self, tell};
+use crate::owner;
 use crate::progress;
 use anyhow::{Context as _, Result, bail};
 use fnv::FnvHasher;
@@ -280,16 +281,23 @@ pub(crate) fn made_id(path: &Path) -> String {
     format!("{:08x}-{:04x}-{:04x}-{b_high:04x}-{b_low:012x}", a >> 32, a >> 16 & 0xffff, a & 0xffff)
 }
 
+/// How the first host is written into the folder, which is made by whom it is for.
+fn claim(args: &ImportArgs) -> Result<Overwrite> {
+    let overwrite = match (args.append, args.force) {
+        (true, _) => Overwrite::Append,
+        (_, true) => Overwrite::Force,
+        _ => Overwrite::Refuse,
+    };
+    owner::claim(&args.output, overwrite).with_context(|| format!("{:?}", args.output))
+}
+
 /// Makes the folder and each host's place in it.
 fn writers(args: &ImportArgs, hosts: &[Host]) -> Result<Vec<FolderWriter>> {
     let mut writers = Vec::new();
+    let mut overwrite = claim(args)?;
     for host in hosts {
-        let overwrite = match (writers.is_empty(), args.append, args.force) {
-            (false, _, _) | (_, true, _) => Overwrite::Append,
-            (_, _, true) => Overwrite::Force,
-            _ => Overwrite::Refuse,
-        };
         let options = Options { overwrite, ..Options::default() };
+        overwrite = Overwrite::Append;
         writers.push(FolderWriter::create(&args.output, host.info.clone(), options)?);
     }
     Ok(writers)

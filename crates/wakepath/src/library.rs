@@ -8,7 +8,7 @@ use crate::ending::{self, Ending};
 use crate::limits::Limits;
 use crate::otlp::{self, Exporter};
 use crate::output::tell;
-use crate::owner::Owner;
+use crate::owner;
 use crate::program::{self, CannotStart};
 use crate::record::stopped;
 use crate::recording::{Vantage, pump};
@@ -102,7 +102,7 @@ pub fn run(args: &RunArgs) -> Result<i32> {
 /// Says that recording has begun.
 fn tell_ready(args: &RunArgs, command: u32) -> Result<()> {
     match &args.ready_file {
-        Some(f) => std::fs::write(f, format!("{command}\n")).with_context(|| format!("writing {f:?}"))?,
+        Some(f) => owner::write_ready_file(f, &format!("{command}\n")).with_context(|| format!("writing {f:?}"))?,
         None => tell!("recording into {} (Ctrl-C ends it)", args.output.display()),
     }
     Ok(())
@@ -187,13 +187,13 @@ impl Recording {
     fn begin(
         output: &Path,
         host: wakepath_model::folder::HostInfo,
-        options: wakepath_model::folder::Options,
+        mut options: wakepath_model::folder::Options,
         (payload, recurring): (Payload, Recurring),
         source: LibrarySource,
         mut kernel: Option<KernelSource>,
     ) -> Result<Recording> {
+        options.overwrite = owner::claim(output, options.overwrite).with_context(|| format!("{output:?}"))?;
         let folder = FolderWriter::create(output, host, options)?;
-        Owner::caller().iter().for_each(|o| o.give(output));
         let mut sink = Sink::new(folder, payload, recurring, None);
         let started = MonoNs(monotonic_ns());
         sink.push(&anchor());
@@ -227,7 +227,7 @@ impl Recording {
             // SAFETY: the closure makes one system call and one atomic addition.
             unsafe { command.pre_exec(kernel.watch_on_exec()) };
         }
-        let child = command.spawn().map_err(|e| CannotStart::new(program, &e))?;
+        let child = owner::spawn(&mut command).map_err(|e| CannotStart::new(program, &e))?;
         self.source.expect(child.id());
         if let Some(what) = program::unseen_by_library(program) {
             tell_unseen(&what, self.kernel.is_some());
@@ -252,7 +252,6 @@ impl Recording {
     ) -> Result<i32> {
         // only now: a command is not to inherit this
         rights::go_first();
-        Owner::caller().iter().for_each(|o| o.makes_files());
         match &self.kernel {
             Some(_) => rights::keep_only_needed(ending.child().is_some()),
             None => rights::keep_only_paths(true, ending.child().is_some()),

@@ -116,7 +116,6 @@ fn main() {
         Command::Completions(args) => man::completions(args),
         Command::Man(args) => man::run(args),
     };
-    owner::hand_over(&cli.command);
     std::process::exit(match result {
         Ok(code) => code,
         Err(e) if e.is::<output::Closed>() => 0,

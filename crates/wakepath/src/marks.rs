@@ -25,14 +25,21 @@ impl Marks {
         let Some(r) = f.head().filter(|h| h.kind == w::KIND_MAPPED).and_then(|_| f.read::<w::Mapped>()) else {
             return;
         };
-        if self.waiting.iter().any(|(tgid, _)| *tgid == r.tgid) {
-            return;
-        }
-        if self.waiting.len() < WAITING_MAX {
-            self.waiting.push((r.tgid, r.ts_ns));
-        } else {
+        if !self.look(r.tgid, r.ts_ns) {
             sink.count(defect::MARKS_LATE, MonoNs(r.ts_ns));
         }
+    }
+
+    /// Looks at what a process has mapped, soon. False where too many wait already.
+    pub fn look(&mut self, tgid: u32, since_ns: u64) -> bool {
+        if self.waiting.iter().any(|(waits, _)| *waits == tgid) {
+            return true;
+        }
+        let has_room = self.waiting.len() < WAITING_MAX;
+        if has_room {
+            self.waiting.push((tgid, since_ns));
+        }
+        has_room
     }
 
     /// Attaches to what they brought. What a program said before is lost, and counted.

@@ -3,14 +3,19 @@
 use crate::cli::MergeArgs;
 use crate::folders;
 use crate::output;
+use crate::owner;
 use crate::progress;
-use anyhow::{Result, bail};
-use wakepath_model::folder::{FolderError, merge_told};
+use anyhow::{Context as _, Result, bail};
+use wakepath_model::folder::{Overwrite, merge_told};
 
 /// Copies the folders into a new one.
 pub fn run(args: &MergeArgs) -> Result<i32> {
     folders::check(&args.folders.folders)?;
     let out = &args.output;
+    if out.symlink_metadata().is_ok() {
+        bail!("{} exists, and merge only makes new folders; choose another name after -o", out.display());
+    }
+    owner::claim(out, Overwrite::Refuse).with_context(|| out.display().to_string())?;
     let bar = progress::of_bytes("copying", Some(0))?;
     let told = |done, all| {
         bar.set_length(all);
@@ -18,12 +23,7 @@ pub fn run(args: &MergeArgs) -> Result<i32> {
     };
     let merged = merge_told(&args.folders.folders, out, told);
     bar.finish_and_clear();
-    let merged = match merged {
-        Err(FolderError::Exists(_)) => {
-            bail!("{} exists, and merge only makes new folders; choose another name after -o", out.display())
-        }
-        other => other?,
-    };
+    let merged = merged?;
     let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let mut text = format!(
         "merged {} into {}: {}, {}",

@@ -223,7 +223,7 @@ impl Sender {
         let names = Names::read(&folder);
         let index = Index::open(&folder, &self.dirs)?;
         let recording = Recording { folder: &folder, index: &index, names: &names };
-        let paths = (index.wait_count() > 0).then(|| Paths::new(recording));
+        let paths = (index.wait_count() > 0).then(|| Paths::new(recording, false));
         let traces = Traces::new(&names, folder.timeline(), paths);
         let settled = if is_last { MonoNs(u64::MAX) } else { MonoNs(end.0.saturating_sub(SETTLE_NS)) };
         let mut from = settled.min(end);

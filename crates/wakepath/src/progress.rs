@@ -1,5 +1,7 @@
-//! How far something is: bars on standard error where that is a terminal, and what the page is told.
+//! How far something is: bars on standard error where that is a terminal, a line now and then where it is none, and what the page is
+//! told.
 
+use crate::output::tell;
 use anyhow::{Context as _, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::RefCell;
@@ -10,12 +12,17 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use wakepath_model::folder::Folder;
+use wakepath_present::units;
 use wakepath_ui::Progress;
 
 /// What takes less time needs no bar.
 const PATIENCE: Duration = Duration::from_millis(400);
 /// How often a bar is drawn again.
 const EVERY: Duration = Duration::from_millis(125);
+
+/// What takes longer is told in lines where there is no terminal, and how often. Each line is one more in somebody's log.
+const LINES_AFTER: Duration = Duration::from_secs(5);
+const LINES_EVERY: Duration = Duration::from_secs(30);
 
 /// Whether somebody else draws on the terminal.
 static IS_HIDDEN: AtomicBool = AtomicBool::new(false);
@@ -77,13 +84,18 @@ impl Reading {
     /// Of passes over a folder of so many bytes each; where there is more than one, the bar says which and begins again.
     pub fn of(folder: &Folder, what: &'static str, pass_bytes: u64) -> Reading {
         let none = Reading { stop: None, thread: None };
-        if target().is_hidden() || pass_bytes == 0 {
+        let is_told_elsewhere = IS_HIDDEN.load(Relaxed) || TOLD.with_borrow(Option::is_some);
+        if is_told_elsewhere || pass_bytes == 0 {
             return none;
         }
         let Ok(bar) = of_bytes(what, Some(pass_bytes)) else { return none };
         let (read, before) = (folder.bytes_read(), folder.bytes_read().load(Relaxed));
         let (stop, stopped) = mpsc::channel();
-        let draw = move || follow(&bar, what, &read, before, pass_bytes, &stopped);
+        let is_drawn = !target().is_hidden();
+        let draw = move || match is_drawn {
+            true => follow(&bar, what, &read, before, pass_bytes, &stopped),
+            false => tell_lines(what, &read, before, pass_bytes, &stopped),
+        };
         let thread = thread::Builder::new().name("progress".into()).spawn(draw).ok();
         Reading { stop: Some(stop), thread }
     }
@@ -109,6 +121,21 @@ fn follow(
     bar.finish_and_clear();
 }
 
+/// The same in lines.
+fn tell_lines(what: &str, read: &Arc<AtomicU64>, before: u64, pass_bytes: u64, stopped: &mpsc::Receiver<()>) {
+    let mut wait = LINES_AFTER;
+    while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        wait = LINES_EVERY;
+        tell!("{}", line(what, read.load(Relaxed) - before, pass_bytes));
+    }
+}
+
+fn line(what: &str, read: u64, pass_bytes: u64) -> String {
+    let (pass, done) = place(read, pass_bytes);
+    let of = if pass > 1 { format!(", pass {pass}") } else { String::new() };
+    format!("wakepath: {what}{of}: {} % of {}", done * 100 / pass_bytes, units::bytes(pass_bytes))
+}
+
 /// In which pass a reader is, and how far in it.
 fn place(read: u64, pass_bytes: u64) -> (u64, u64) {
     (read / pass_bytes + 1, read % pass_bytes)
@@ -128,6 +155,8 @@ mod tests {
 
     #[test]
     fn each_pass_begins_again() {
+        assert_eq!(line("indexing waits", 5, 10), "wakepath: indexing waits: 50 % of 10 B");
+        assert_eq!(line("indexing waits", 12, 10), "wakepath: indexing waits, pass 2: 20 % of 10 B");
         assert_eq!([0, 9, 10, 25].map(|read| place(read, 10)), [(1, 0), (1, 9), (2, 0), (3, 5)]);
     }
 }

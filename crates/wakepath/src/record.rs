@@ -3,30 +3,34 @@
 pub mod files;
 mod pace;
 mod rings;
+mod selection;
 pub mod stacks;
+mod starting;
 mod unselected;
 
 use crate::cli::{BackendFlag, RecordArgs};
 use crate::ending::{self, Ending};
-use crate::limits::{self, Limits};
+use crate::limits::Limits;
 use crate::marks::Marks;
 use crate::otlp::{self, Exporter};
 use crate::output::tell;
-use crate::owner::{Owner, write_ready_file};
+use crate::owner;
 use crate::priority::Priority;
 use crate::program::{self, CannotStart};
 use crate::recording::{Vantage, pump};
 use crate::rights;
-use crate::runtimes::{self, Allowed, Runtimes};
+use crate::runtimes::{self, Allowed, Probed, Runtimes};
 use crate::sink::{self, Drops, Sink, anchor, facts, host_info, options};
 use crate::status::Status;
 use anyhow::{Context as _, Result, bail};
 use pace::Pace;
+use selection::{Selection, Selectors, Watched, check_pids};
 use stacks::Stacks;
+use starting::{Phase, Starting};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
-use wakepath_capture::{Backend, KernelOptions, KernelSource, Watch, monotonic_ns, procfs};
+use wakepath_capture::{Backend, KernelOptions, KernelSource, monotonic_ns, procfs};
 use wakepath_decode::{KernelDecoder, Payload, RowSink as _};
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{Durability, FolderError, FolderWriter};
@@ -49,60 +53,58 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         program::require(program)?;
     }
     check_pids(&args.pid)?;
-    runtimes::check(&args.runtimes)?;
-    let watched = Watched::of(args);
+    let selectors = Selectors::of(args);
+    let watched = selectors.watched(args);
+    let probed = runtimes::probed(&args.runtimes, watched != Watched::All)?;
     let payload = args.payload.into();
     let recurring = sink::recurring(args.words, payload)?;
 
     let stop = ending::on_signals()?;
+    let starting = Starting::begin(&stop);
 
     // attached before the folder is made: a kernel that refuses leaves no folder behind
-    let kernel = kernel_options(args, watched, payload);
+    let kernel = kernel_options(args, &selectors, watched, payload, &probed);
     let mut source = KernelSource::attach(&kernel)?;
-    if watched == Watched::Selected {
-        check_selected(args, &mut source)?;
-    }
+    starting.reached(Phase::Selecting);
+    // an operation that was begun without its identity could not be gone on with: known before the first is seen
+    let mut known = kernel.runtimes;
+    let selection = match watched {
+        Watched::Selected => {
+            let sockets = if args.port.is_empty() { Vec::new() } else { snapshot(&mut source)? };
+            Selection::begin(args, &mut source, &sockets, |source, tgid| {
+                let layout = runtimes::without_probes(tgid, &probed);
+                known.extend(layout.filter(|l| source.read_identities(tgid, l).is_ok()).map(|l| (tgid, l)));
+            })?
+        }
+        Watched::All | Watched::Command => Selection::none(),
+    };
+    starting.reached(Phase::Reading);
     let (keep_ns, max_bytes) = (args.keep.map(|k| k.0), args.max_bytes.map(|b| b.0));
     let options = options(args.append, args.force, keep_ns, max_bytes, !args.no_compress);
-    let options = otlp::options(args.otlp.as_ref(), options);
+    let mut options = otlp::options(args.otlp.as_ref(), options);
+    options.overwrite = owner::claim(&args.output, options.overwrite).with_context(|| format!("{:?}", args.output))?;
     let folder = FolderWriter::create(&args.output, host_info(args.selection(), args.flags()), options)?;
-    let owner = Owner::caller();
-    owner.iter().for_each(|o| o.give(&args.output));
     let sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
-    let mut recording = Recording::begin(args, watched, source, KernelDecoder::new(payload), sink, kernel.runtimes)?;
+    let mut recording =
+        Recording::begin(args, watched, source, selection, KernelDecoder::new(payload), sink, (&probed, known))?;
+    // from here on a signal ends a recording, which has something to keep
+    drop(starting);
     let child = recording.start(&args.command, watched == Watched::Command)?;
     // from here on the command is waited for, whatever becomes of us
     let ending = Ending::new(child, stop, args.duration.map(|d| d.0));
     let priority = Priority::take(args.priority);
-    owner.iter().for_each(|o| o.makes_files());
     rights::keep_only_needed(ending.child().is_some());
     recording.until(ending, priority, args)
 }
 
-/// Whose doings are recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Watched {
-    /// Everybody's.
-    All,
-    /// Those of the processes that selectors name.
-    Selected,
-    /// Those of the command alone.
-    Command,
-}
-
-impl Watched {
-    fn of(args: &RecordArgs) -> Watched {
-        let selected = !(args.pid.is_empty() && args.comm.is_empty() && args.cgroup.is_empty() && args.port.is_empty());
-        match (selected, args.command.is_empty()) {
-            _ if args.all => Watched::All,
-            (true, _) => Watched::Selected,
-            (false, false) => Watched::Command,
-            (false, true) => Watched::All,
-        }
-    }
-}
-
-fn kernel_options(args: &RecordArgs, watched: Watched, payload: Payload) -> KernelOptions {
+fn kernel_options(
+    args: &RecordArgs,
+    selectors: &Selectors,
+    watched: Watched,
+    payload: Payload,
+    probed: &[Probed],
+) -> KernelOptions {
+    let (watch, rules) = selectors.for_kernel(watched);
     KernelOptions {
         backend: match args.backend {
             BackendFlag::Auto => Backend::Auto,
@@ -116,15 +118,16 @@ fn kernel_options(args: &RecordArgs, watched: Watched, payload: Payload) -> Kern
         stacks: args.stacks,
         marks: true,
         faults: args.faults,
-        watch: match watched {
-            Watched::All => Watch::All,
-            Watched::Selected => Watch::Processes(selected_now(args)),
-            // its own process is added when it starts
-            Watched::Command => Watch::Processes(Vec::new()),
-        },
-        comms: args.comm.clone(),
-        runtimes: runtimes::now(&args.runtimes),
+        watch,
+        rules,
+        // of those that are selected, when it is known who is
+        runtimes: if watched == Watched::All { runtimes_of_all(probed) } else { Vec::new() },
     }
+}
+
+fn runtimes_of_all(probed: &[Probed]) -> Vec<(u32, w::Runtime)> {
+    let known = |tgid| Some((tgid, runtimes::without_probes(tgid, probed)?));
+    procfs::processes().into_iter().filter_map(known).collect()
 }
 
 /// What the kernel programs gather, and what it becomes.
@@ -134,7 +137,7 @@ struct Recording {
     sink: Sink,
     drops: Drops,
     limits: Limits,
-    roots: Roots,
+    selection: Selection,
     marks: Marks,
     runtimes: Runtimes,
     status: Status,
@@ -149,61 +152,66 @@ struct Recording {
 }
 
 impl Recording {
-    /// Writes down what is there when the recording begins.
+    /// Gets ready all that needs no snapshot, and then writes down what is there when the recording begins.
     fn begin(
         args: &RecordArgs,
         watched: Watched,
         mut source: KernelSource,
+        selection: Selection,
         mut decoder: KernelDecoder,
         mut sink: Sink,
-        known: Vec<(u32, wakepath_wire::Runtime)>,
+        // which probes are placed, and of which processes identities are read already
+        (probed, known): (&[Probed], Vec<(u32, w::Runtime)>),
     ) -> Result<Recording> {
-        let started = MonoNs(monotonic_ns());
+        let everybody = if watched == Watched::All { procfs::processes() } else { Vec::new() };
+        let processes = if watched == Watched::All { &everybody } else { selection.processes() };
+        if watched == Watched::All {
+            decoder.select_all();
+        }
+        Marks::begin(&mut source, processes, &mut sink);
+        let allowed = match watched {
+            Watched::All => Allowed::All,
+            Watched::Selected | Watched::Command => Allowed::Processes(processes.iter().copied().collect()),
+        };
+        let runtimes = Runtimes::begin(&mut source, known, probed, allowed);
+        let pace = Pace::new(source.backlog().1);
+        let unselected = unselected::Sums::new(MonoNs(monotonic_ns()), source.unselected());
+        let mut recording = Recording {
+            source,
+            decoder,
+            sink,
+            drops: Drops::new(MonoNs(monotonic_ns())),
+            limits: Limits::find(),
+            selection,
+            marks: Marks::default(),
+            runtimes,
+            status: Status::new(!args.command.is_empty()),
+            pace,
+            priority: None,
+            unselected,
+            looked_ns: monotonic_ns(),
+            exporter: None,
+        };
+        recording.take_snapshot()?;
+        Ok(recording)
+    }
+
+    /// Writes down what is there now. What moved since the selection was watched is in the rings, and follows.
+    fn take_snapshot(&mut self) -> Result<()> {
+        let Recording { source, decoder, sink, selection, .. } = self;
+        let started = monotonic_ns();
         sink.push(&anchor());
         // events first, snapshot second: nothing falls between
         for t in procfs::tasks() {
             let (tgid, tid) = (t.tgid, t.tid);
-            decoder.task(tgid, tid, &facts(t), started, &mut sink);
+            decoder.task(tgid, tid, &facts(t), MonoNs(started), sink);
         }
-        let processes = match watched {
-            Watched::All => procfs::processes(),
-            Watched::Selected => watch_selected(args, &mut source)?,
-            Watched::Command => Vec::new(),
-        };
-        // behind the selection: what its connections move from here on is recorded, so no byte lies between
-        begin_flows(&snapshot(&mut source)?, &mut decoder, &mut sink);
-        feed(&open_waits(&mut source)?, &mut decoder, &mut sink);
-        Marks::begin(&mut source, &processes, &mut sink);
-        let pids = if watched == Watched::All { Vec::new() } else { processes };
-        // who takes a selected name later cannot be told from others here
-        let is_anybody = watched == Watched::All || !args.comm.is_empty();
-        let allowed = if is_anybody { Allowed::All } else { Allowed::Processes(pids.clone()) };
-        let runtimes = Runtimes::begin(&mut source, known, &args.runtimes, allowed);
-        let roots = Roots { pids, command: None, comms: args.comm.clone() };
-        roots.write(&decoder, &mut sink);
-        let limits = Limits::find();
-        limits.all(&decoder, &mut sink);
-        sink.folder.flush(Durability::Write)?;
-        let pace = Pace::new(source.backlog().1);
-        let (drops, marks, status) = (Drops::new(started), Marks::default(), Status::new(!args.command.is_empty()));
-        let looked_ns = monotonic_ns();
-        let unselected = unselected::Sums::new(MonoNs(looked_ns), source.unselected());
-        Ok(Recording {
-            source,
-            decoder,
-            sink,
-            drops,
-            limits,
-            roots,
-            marks,
-            runtimes,
-            status,
-            pace,
-            priority: None,
-            unselected,
-            looked_ns,
-            exporter: None,
-        })
+        begin_flows(&snapshot(source)?, decoder, sink);
+        feed(&open_waits(source)?, decoder, sink);
+        selection.write(decoder, sink);
+        self.limits.all(&self.decoder, &mut self.sink);
+        self.looked_ns = monotonic_ns();
+        Ok(self.sink.folder.flush(Durability::Write)?)
     }
 
     /// Starts the command, if there is one; `is_watched`: it names itself among those watched between fork and exec.
@@ -218,8 +226,10 @@ impl Recording {
             // thread at the fork could stop.
             unsafe { command.pre_exec(self.source.watch_on_exec()) };
         }
-        let child = command.spawn().map_err(|e| CannotStart::new(program, &e))?;
-        self.roots.command = is_watched.then(|| child.id());
+        let child = owner::spawn(&mut command).map_err(|e| CannotStart::new(program, &e))?;
+        if is_watched {
+            self.selection.has_command(child.id());
+        }
         self.runtimes.allow(child.id());
         Ok(Some(child))
     }
@@ -287,12 +297,17 @@ impl Vantage for Recording {
     }
 
     fn drain(&mut self, until_ns: u64) -> Result<()> {
-        let Recording { source, decoder, sink, marks, runtimes, .. } = self;
+        let Recording { source, decoder, sink, marks, runtimes, selection, .. } = self;
         source.drain(until_ns, |f| {
             marks.note(&f, sink);
             runtimes.note(&f);
+            selection.note(&f);
             decoder.frame(f, sink);
         });
+        for tgid in selection.meet(source, decoder, sink)? {
+            marks.look(tgid, monotonic_ns());
+            runtimes.allow(tgid);
+        }
         marks.listen(source, sink);
         runtimes.learn(source);
         for (flow, wants) in sink.wanted.drain(..) {
@@ -314,15 +329,15 @@ impl Vantage for Recording {
 
     fn report(&mut self) -> Result<()> {
         self.report_losses();
-        self.roots.meet(&self.decoder, &mut self.sink);
         self.limits.new_ones(&self.decoder, &mut self.sink);
         Ok(())
     }
 
     fn restate(&mut self, at: MonoNs) -> Result<()> {
-        let Recording { source, decoder, sink, roots, limits, .. } = self;
+        let Recording { source, decoder, sink, selection, limits, .. } = self;
         decoder.restate(at, sink);
-        roots.write(decoder, sink);
+        selection.forget_ended();
+        selection.write(decoder, sink);
         limits.all(decoder, sink);
         feed(&sockets(source)?, decoder, sink);
         Ok(())
@@ -337,26 +352,6 @@ impl Vantage for Recording {
     }
 }
 
-/// Watches the selected processes and their descendants; gives them.
-fn watch_selected(args: &RecordArgs, source: &mut KernelSource) -> Result<Vec<u32>> {
-    // again, now that forks are followed: a child made while we attached is nobody's descendant yet
-    let mut chosen = selected_now(args);
-    if !args.port.is_empty() {
-        let sockets = snapshot(source)?;
-        chosen.extend(args.port.iter().flat_map(|p| holders_of(&sockets, *p)));
-    }
-    let processes = with_descendants(chosen);
-    for tgid in &processes {
-        source.watch(*tgid)?;
-    }
-    let there = procfs::processes();
-    if !processes.iter().any(|tgid| there.contains(tgid)) {
-        let until = if args.comm.is_empty() { "" } else { " until one of that name begins" };
-        tell!("no process matches {}: nothing is watched{until}", args.selection());
-    }
-    Ok(processes)
-}
-
 /// Why a recording stopped, and what is left of it.
 pub fn stopped(e: anyhow::Error, rows: u64, output: &Path) -> anyhow::Error {
     match e.downcast_ref() {
@@ -368,7 +363,8 @@ pub fn stopped(e: anyhow::Error, rows: u64, output: &Path) -> anyhow::Error {
 /// Says that recording has begun.
 fn tell_ready(args: &RecordArgs) -> Result<()> {
     match &args.ready_file {
-        Some(f) => write_ready_file(f, std::process::id()).with_context(|| format!("writing {f:?}"))?,
+        Some(f) => owner::write_ready_file(f, &format!("{}\n", std::process::id()))
+            .with_context(|| format!("writing {f:?}"))?,
         None if std::io::IsTerminal::is_terminal(&std::io::stderr()) => {
             let folder = crate::asked::typed_word(&args.output.to_string_lossy());
             tell!(
@@ -436,133 +432,4 @@ fn summary(args: &RecordArgs, counts: &wakepath_model::folder::WriteCounts, drop
             String::new()
         }
     );
-}
-
-/// The processes that were selected; of what they make, the rows tell.
-struct Roots {
-    pids: Vec<u32>,
-    /// The command that is watched and was not met yet.
-    command: Option<u32>,
-    /// Names that select whoever takes them.
-    comms: Vec<String>,
-}
-
-impl Roots {
-    /// Writes down who was selected: at the begin, and in each segment that must stand alone.
-    fn write(&self, decoder: &KernelDecoder, sink: &mut Sink) {
-        let at = MonoNs(monotonic_ns());
-        for pid in &self.pids {
-            decoder.watched(*pid, at, sink);
-        }
-    }
-
-    /// Writes down the command once it was met, and who took a selected name.
-    fn meet(&mut self, decoder: &KernelDecoder, sink: &mut Sink) {
-        if !self.comms.is_empty() {
-            let is_named =
-                |pid: &u32| procfs::task(*pid, *pid).is_some_and(|t| self.comms.iter().any(|c| c.as_bytes() == t.comm));
-            let some = sink.new_processes.iter().take(limits::ROUND_MAX).copied();
-            let named: Vec<u32> = some.filter(|pid| !self.pids.contains(pid)).filter(is_named).collect();
-            for pid in named {
-                decoder.watched(pid, MonoNs(monotonic_ns()), sink);
-                self.pids.push(pid);
-            }
-        }
-        if let Some(pid) = self.command.filter(|pid| decoder.watched(*pid, MonoNs(monotonic_ns()), sink)) {
-            self.pids.push(pid);
-            self.command = None;
-        }
-    }
-}
-
-/// Refuses numbers that no process has.
-fn check_pids(pids: &[u32]) -> Result<()> {
-    let there = if pids.is_empty() { Vec::new() } else { procfs::processes() };
-    match pids.iter().find(|pid| !there.contains(pid)) {
-        None => Ok(()),
-        Some(pid) => {
-            bail!("--pid {pid}: there is no such process; `pgrep -l NAME` finds processes, --comm NAME takes names")
-        }
-    }
-}
-
-/// Refuses selectors that no process fits, before anything is made. Of a name, processes may still come.
-fn check_selected(args: &RecordArgs, source: &mut KernelSource) -> Result<()> {
-    let there = procfs::processes();
-    let mut is_any = !args.comm.is_empty() || selected_now(args).iter().any(|pid| there.contains(pid));
-    let mut snapshot: Vec<Vec<u8>> = Vec::new();
-    if !args.port.is_empty() {
-        source.snapshot(|f| snapshot.push(f.bytes.to_vec()))?;
-    }
-    for port in &args.port {
-        match holders_of(&snapshot, *port).is_empty() {
-            true => tell!("--port {port}: no process listens there or has a connection from it"),
-            false => is_any = true,
-        }
-    }
-    if !is_any {
-        bail!(
-            "no process matches {}: nothing was recorded; start it first, or record everything with --all",
-            args.selection()
-        );
-    }
-    Ok(())
-}
-
-/// Processes that the selectors name now, with their descendants.
-fn selected_now(args: &RecordArgs) -> Vec<u32> {
-    let all = procfs::tasks();
-    let mut chosen: Vec<u32> = args.pid.clone();
-    for t in all.iter().filter(|t| t.tgid == t.tid) {
-        let comm = String::from_utf8_lossy(&t.comm);
-        let cgroups = String::from_utf8_lossy(&t.cgroups);
-        let mut paths = cgroups.lines().filter_map(|l| l.splitn(3, ':').nth(2));
-        if args.comm.iter().any(|c| *c == comm) || paths.any(|path| args.cgroup.iter().any(|c| is_below(path, c))) {
-            chosen.push(t.tgid);
-        }
-    }
-    with_descendants(chosen)
-}
-
-/// Whether a cgroup is this one or below it: `/shop` is not above `/shop2`.
-fn is_below(cgroup: &str, top: &str) -> bool {
-    cgroup.strip_prefix(top.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-fn with_descendants(mut chosen: Vec<u32>) -> Vec<u32> {
-    let parents = procfs::parents();
-    loop {
-        let more: Vec<u32> =
-            parents.iter().filter(|(c, p)| chosen.contains(p) && !chosen.contains(c)).map(|(c, _)| *c).collect();
-        if more.is_empty() {
-            return chosen;
-        }
-        chosen.extend(more);
-    }
-}
-
-fn holders_of(snapshot: &[Vec<u8>], port: u16) -> Vec<u32> {
-    let flows = snapshot.iter().filter_map(|b| {
-        let f = w::Frame { origin: 0, bytes: b };
-        (f.head()?.kind == w::KIND_FLOW).then(|| f.read::<w::FlowSeen>()).flatten()
-    });
-    let mut out: Vec<u32> = flows.filter(|r| r.lport == port && r.family != 1).map(|r| r.tgid).collect();
-    out.sort_unstable();
-    out.dedup();
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_below;
-
-    #[test]
-    fn a_cgroup_is_above_what_is_in_it_and_not_above_its_namesakes() {
-        for inside in ["/shop", "/shop/web", "/shop/web/1"] {
-            assert!(is_below(inside, "/shop") && is_below(inside, "/shop/") && is_below(inside, "/"), "{inside}");
-        }
-        for outside in ["/shop2", "/shop2/web", "/", ""] {
-            assert!(!is_below(outside, "/shop"), "{outside}");
-        }
-    }
 }

@@ -1,7 +1,5 @@
 //! Capabilities: which are needed, and giving up the others.
 
-use crate::owner::Owner;
-
 /// Name, number, and what for.
 pub const NEEDED: &[(&str, u32, &str)] = &[
     ("CAP_BPF", 39, "load kernel programs, add processes to those watched, read program statistics"),
@@ -17,8 +15,6 @@ pub const SETCAP: &str = "sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac
 const CAP_DAC_READ_SEARCH: u32 = 2;
 /// The capability to send signals to other users' processes.
 const CAP_KILL: u32 = 5;
-/// The capability to give files away.
-const CAP_CHOWN: u32 = 0;
 /// The capability that includes the others of the kernel vantage.
 pub const CAP_SYS_ADMIN: u32 = 21;
 
@@ -68,10 +64,8 @@ pub fn keep_only_needed(has_command: bool) {
 /// on the disk, but that of passing others' folders on the way to it; with a command, but that of asking it to end.
 /// Before other threads are started, since rights are each thread's own.
 pub fn keep_only_paths(has_folder: bool, has_command: bool) {
-    // what root made for who called sudo is given away at the end
-    let given = Owner::caller().filter(|_| has_folder).map(|_| CAP_CHOWN);
     let paths = has_folder.then_some(CAP_DAC_READ_SEARCH);
-    keep_only(paths.into_iter().chain(given).chain(has_command.then_some(CAP_KILL)));
+    keep_only(paths.into_iter().chain(has_command.then_some(CAP_KILL)));
 }
 
 /// What is given up cannot be had again, also not by executing a program that has rights of its own.
@@ -117,6 +111,26 @@ pub fn write_as(uid: u32, gid: u32) {
     let mut h = Header { version: VERSION_3, pid: 0 };
     // SAFETY: as in `get`; a refusal leaves the right away, and what cannot be read then is an error of its own.
     unsafe { libc::syscall(libc::SYS_capset, &mut h, d.as_ptr()) };
+}
+
+/// Whose files this thread makes now: user and group.
+pub fn file_ids() -> (u32, u32) {
+    // SAFETY: an id that cannot be changes nothing; what is given is the id from before.
+    unsafe { (libc::setfsuid(u32::MAX) as u32, libc::setfsgid(u32::MAX) as u32) }
+}
+
+/// Makes this thread, for files, a user with one group and no right beyond that user's. For a thread that ends afterwards.
+pub fn become_user_of_files(uid: u32, gid: u32) -> std::io::Result<()> {
+    if file_ids() == (uid, gid) {
+        return Ok(());
+    }
+    // SAFETY: plain numbers. The system call itself, since the C library's function changes all threads.
+    unsafe {
+        libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>());
+        libc::setfsgid(gid);
+        libc::setfsuid(uid);
+    }
+    if file_ids() == (uid, gid) { Ok(()) } else { Err(std::io::ErrorKind::PermissionDenied.into()) }
 }
 
 /// Makes this thread's files its own user's again.

@@ -1,8 +1,11 @@
 //! Tells the kernel's programs where the runtimes of watched processes keep the identity of logical tasks.
 
+mod probed;
+
 use crate::cli::{HelperArgs, HelperFor};
 use crate::output::{self, tell};
-use anyhow::{Result, ensure};
+use anyhow::Result;
+pub use probed::{Probed, probed};
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
@@ -22,59 +25,6 @@ const HELPER_FIRST: Duration = Duration::from_millis(250);
 /// And how often.
 const HELPER_LOOKS: u32 = 8;
 
-/// A runtime in whose programs probes can be placed, where its memory alone does not show who works for whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Probed {
-    /// Go: where goroutines are made and end; where net/http's client takes a connection, and begins to write on one; where streams
-    /// of HTTP/2 and gRPC begin (about 1 µs each)
-    Go,
-    /// Go, and also what goes through channels: workers of pools (about 1 µs for each item)
-    GoChannels,
-    /// Go, and also what goroutines wait for inside the program: mutexes, channels, timers (several µs for each
-    /// wait: a small service took 38 % more processor time)
-    GoWaits,
-    /// CPython 3.9 to 3.13, asyncio, trio, gevent: where contexts are made (about 2 µs each), and greenlets (about 1 µs each); with
-    /// uvloop, also where it is asked to write, and behind each callback (about 1 µs each)
-    Python,
-    /// Tokio: where tasks are woken (about 1 µs each) and made (about 4 µs each), which tells for which task a client's own one
-    /// sends: hyper, reqwest
-    Tokio,
-    /// No probes, and no reading of tasks' identities either: threads alone are told apart
-    None,
-}
-
-impl Probed {
-    /// What the runtime is called that it asks for.
-    fn runtime(self) -> Option<&'static str> {
-        match self {
-            Probed::Go | Probed::GoChannels | Probed::GoWaits => Some("Go"),
-            Probed::Python => Some("CPython"),
-            Probed::Tokio => Some("Tokio"),
-            Probed::None => None,
-        }
-    }
-
-    /// One of `RUNTIME_…`.
-    fn kind(self) -> Option<u8> {
-        match self {
-            Probed::Go | Probed::GoChannels | Probed::GoWaits => Some(w::RUNTIME_GO),
-            Probed::Python => Some(w::RUNTIME_PYTHON),
-            Probed::Tokio => Some(w::RUNTIME_TOKIO),
-            Probed::None => None,
-        }
-    }
-
-    /// What [`w::Runtime::is_marked`] says of its programs.
-    fn mark(self) -> u32 {
-        w::MARKED
-            | match self {
-                Probed::GoChannels => w::MARKED_CHANNELS,
-                Probed::GoWaits => w::MARKED_WAITS,
-                Probed::Go | Probed::Python | Probed::Tokio | Probed::None => 0,
-            }
-    }
-}
-
 /// Prints a helper.
 pub fn helper(args: &HelperArgs) -> Result<i32> {
     let text = match args.runtime {
@@ -84,17 +34,9 @@ pub fn helper(args: &HelperArgs) -> Result<i32> {
     Ok(output::ANSWERED)
 }
 
-/// Whether these can be asked for together.
-pub fn check(probed: &[Probed]) -> Result<()> {
-    let refuses = probed.contains(&Probed::None) && probed.iter().any(|p| *p != Probed::None);
-    ensure!(!refuses, "--runtimes: `none` reads nothing of any runtime; leave it out, or the others");
-    Ok(())
-}
-
-/// Where the runtimes of the processes that run now keep the identity of logical tasks, where that shows without probes.
-pub fn now(probed: &[Probed]) -> Vec<(u32, w::Runtime)> {
-    let known = |tgid| layout(tgid, probed).ok().filter(|l| !needs_probes(l));
-    procfs::processes().into_iter().filter_map(|tgid| Some((tgid, known(tgid)?))).collect()
+/// Where the runtime of a process keeps the identity of logical tasks, where that shows without probes.
+pub fn without_probes(tgid: u32, probed: &[Probed]) -> Option<w::Runtime> {
+    layout(tgid, probed).ok().filter(|l| !needs_probes(l))
 }
 
 /// Where a process's runtime keeps the identity of logical tasks, or why nothing is read: `None` where that will not change.
@@ -103,7 +45,7 @@ fn layout(tgid: u32, probed: &[Probed]) -> Result<w::Runtime, Option<Unread>> {
         return Err(None);
     }
     let layout = wakepath_runtimes::of_process(tgid).ok_or(None)?.layout.map_err(Some)?;
-    let marks = probed.iter().filter(|p| p.kind().is_some_and(|kind| u32::from(kind) == layout.kind)).map(|p| p.mark());
+    let marks = probed.iter().filter(|p| p.is_for(tgid, &layout)).map(|p| p.mark());
     let is_marked = marks.fold(0, |all, mark| all | mark);
     let is_read = is_marked != 0 || !needs_probes(&layout);
     is_read.then_some(w::Runtime { is_marked, ..layout }).ok_or(None)
@@ -143,23 +85,38 @@ fn program(tgid: u32) -> Option<File> {
     Some((file.dev(), file.ino(), file.ctime(), file.ctime_nsec()))
 }
 
-/// In whose programs probes may be placed.
+/// Which processes are recorded: others' memory is not read, and no probes are placed in their programs.
 #[derive(Default)]
 pub enum Allowed {
-    /// In everybody's.
+    /// All.
     #[default]
     All,
-    /// In those of these processes and their descendants.
-    Processes(Vec<u32>),
+    /// These, and those that they make.
+    Processes(HashSet<u32>),
 }
 
 impl Allowed {
     fn allows(&self, tgid: u32) -> bool {
-        let Allowed::Processes(roots) = self else { return true };
-        let parents: HashMap<u32, u32> = procfs::parents().into_iter().collect();
-        // as many steps as there are processes, should a number be used again meanwhile
-        let mut line = std::iter::successors(Some(tgid), |pid| parents.get(pid).copied()).take(parents.len());
-        line.any(|pid| roots.contains(&pid))
+        match self {
+            Allowed::All => true,
+            Allowed::Processes(some) => some.contains(&tgid),
+        }
+    }
+
+    /// Goes on with a process that another one made.
+    fn inherit(&mut self, tgid: u32, parent: u32) {
+        if let Allowed::Processes(some) = self
+            && some.contains(&parent)
+        {
+            some.insert(tgid);
+        }
+    }
+
+    /// Its number may be a stranger's soon.
+    fn forget(&mut self, tgid: u32) {
+        if let Allowed::Processes(some) = self {
+            some.remove(&tgid);
+        }
     }
 }
 
@@ -218,7 +175,7 @@ pub struct Runtimes {
 }
 
 impl Runtimes {
-    /// Goes on from those that were known [`now`], with processes that began meanwhile.
+    /// Goes on from those that are [known without probes](without_probes), with the other processes that are recorded.
     pub fn begin(
         source: &mut KernelSource,
         known: Vec<(u32, w::Runtime)>,
@@ -232,26 +189,42 @@ impl Runtimes {
         let lacking = known.iter().filter(|(_, layout)| lacks_agent(&Ok(**layout)));
         let agentless = lacking.map(|(&tgid, _)| tgid).take(WAITING_MAX).collect();
         let mut out = Runtimes { known, agentless, probed: probed.to_vec(), allowed, ..Runtimes::default() };
-        let is_new = |tgid: &u32| !out.known.contains_key(tgid);
-        for tgid in procfs::processes().into_iter().filter(is_new).collect::<Vec<_>>() {
-            out.look(source, tgid);
+        let there = match &out.allowed {
+            Allowed::All => procfs::processes(),
+            Allowed::Processes(some) => some.iter().copied().collect(),
+        };
+        for tgid in there {
+            if !out.known.contains_key(&tgid) {
+                out.look(source, tgid);
+            }
         }
         out
     }
 
-    /// Probes may be placed in another process, too.
-    pub fn allow(&mut self, pid: u32) {
-        if let Allowed::Processes(roots) = &mut self.allowed {
-            roots.push(pid);
+    /// Another process is recorded from now on.
+    pub fn allow(&mut self, tgid: u32) {
+        if let Allowed::Processes(some) = &mut self.allowed {
+            some.insert(tgid);
         }
+        self.wait(tgid);
     }
 
     /// Takes note where a record says that a process was made, began another program, or ended.
     pub fn note(&mut self, f: &Frame<'_>) {
-        if f.head().is_none_or(|h| h.kind != w::KIND_TASK) {
+        let kind = f.head().map(|h| h.kind);
+        if kind == Some(w::KIND_MAPPED) {
+            return f.read::<w::Mapped>().iter().for_each(|r| self.note_mapped(r.tgid));
+        }
+        if kind != Some(w::KIND_TASK) {
             return;
         }
         let Some(r) = f.read::<w::TaskEvent>() else { return };
+        if r.tgid == r.tid && r.head.sub == w::TASK_FORK {
+            self.allowed.inherit(r.tgid, r.parent_tgid);
+        }
+        if !self.allowed.allows(r.tgid) {
+            return;
+        }
         if r.tgid != r.tid {
             let is_settled = self.known.contains_key(&r.tgid) && !self.agentless.contains(&r.tgid);
             if r.head.sub == w::TASK_FORK && !is_settled {
@@ -266,6 +239,17 @@ impl Runtimes {
         if is_news {
             self.threads.remove(&r.tgid);
             self.wait(r.tgid);
+        }
+        if r.head.sub == w::TASK_EXIT {
+            self.allowed.forget(r.tgid);
+        }
+    }
+
+    /// A process mapped code: its runtime, or what its runtime lacked, may have come with it.
+    fn note_mapped(&mut self, tgid: u32) {
+        let is_settled = self.known.get(&tgid).is_some_and(|layout| !may_load_loop(layout));
+        if self.allowed.allows(tgid) && !is_settled {
+            self.wait(tgid);
         }
     }
 

@@ -158,6 +158,7 @@ fn told_by(cgroups: &[u8]) -> Vec<u8> {
 }
 
 /// Drop counters: each report says what came since the one before, so that reports add up to the counters.
+#[derive(Default)]
 pub struct Drops {
     /// What was told of each.
     pub reported: [u64; w::DROP_KINDS as usize],
@@ -168,7 +169,7 @@ pub struct Drops {
 impl Drops {
     /// Nothing told yet.
     pub fn new(started: MonoNs) -> Drops {
-        Drops { reported: [0; w::DROP_KINDS as usize], others: Vec::new(), until: started }
+        Drops { until: started, ..Drops::default() }
     }
 
     /// Events that were lost, as far as they were told.

@@ -14,6 +14,7 @@ use crate::import::{made_id, name_of};
 use crate::live::{self, LiveView};
 use crate::outlets::{Outlets, Totals};
 use crate::output::{self, tell};
+use crate::owner;
 use crate::progress;
 use crate::rights;
 use crate::scrape::Scrape;
@@ -61,7 +62,9 @@ pub fn run(args: &SniffArgs) -> Result<i32> {
     let host = host_of(args);
     let mut outlets = Outlets::default();
     if let Some(dir) = &args.into.output {
-        outlets.write_folder(dir, host.clone(), args.into.options())?;
+        let mut options = args.into.options();
+        options.overwrite = owner::claim(dir, options.overwrite).with_context(|| format!("{dir:?}"))?;
+        outlets.write_folder(dir, host.clone(), options)?;
     }
     if let Some(to) = &args.forward {
         let session = RandomState::new().hash_one((monotonic_ns(), std::process::id()));
@@ -100,7 +103,8 @@ pub fn run(args: &SniffArgs) -> Result<i32> {
         std::thread::Builder::new().name("capture".into()).spawn(run).context("starting the thread that captures")?
     };
     match &args.ready_file {
-        Some(f) => std::fs::write(f, format!("{}\n", std::process::id())).with_context(|| format!("writing {f:?}"))?,
+        Some(f) => owner::write_ready_file(f, &format!("{}\n", std::process::id()))
+            .with_context(|| format!("writing {f:?}"))?,
         None if !is_file => tell!("sniffing on {}{} (Ctrl-C ends it)", sources(args).join(", "), destinations(args)),
         None => {}
     }

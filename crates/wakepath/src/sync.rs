@@ -3,6 +3,7 @@
 use crate::cli::SyncArgs;
 use crate::folders;
 use crate::output;
+use crate::owner;
 use crate::progress::Reading;
 use anyhow::{Result, bail};
 use wakepath_causality::sync::{bytes_to_read, synchronise};
@@ -23,6 +24,7 @@ pub fn run(args: &SyncArgs) -> Result<i32> {
     if !args.dry_run && folder.hosts().len() > 1 {
         let file = SyncFile::new(&outcome.clock_groups(), folder.hosts());
         for dir in &args.folders.folders {
+            owner::writes_in(dir);
             file.write(dir)?;
             written.push(dir.join(SYNC_FILE).display().to_string());
         }

@@ -3,9 +3,11 @@
 use crate::cli::TablesArgs;
 use crate::folders;
 use crate::output;
+use crate::owner;
 use crate::progress;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::error::ErrorKind;
+use wakepath_model::folder::Overwrite;
 use wakepath_present::parquet::{write_derived, write_tables};
 use wakepath_present::table::{Column, Table};
 use wakepath_present::text::Style;
@@ -24,6 +26,10 @@ pub fn run(args: &TablesArgs) -> Result<i32> {
         ),
     };
     let folder = folders::open(dirs)?;
+    match &args.output {
+        Some(out) => drop(owner::claim(out, Overwrite::Append).with_context(|| out.display().to_string())?),
+        None => owner::makes_caches(dirs),
+    }
     let bar = progress::of_rows()?;
     let written = write_tables(&folder, &out, |p| {
         bar.set_length(p.rows_all);

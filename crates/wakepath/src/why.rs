@@ -2,6 +2,7 @@
 
 use crate::cli::WhyArgs;
 use crate::output::Answers;
+use crate::progress::Reading;
 use crate::requests::part::{self, selection};
 use crate::requests::{held, spans, whole};
 use crate::{folders, output, suggest};
@@ -89,6 +90,10 @@ pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
         before: shown.first().map_or("", String::as_str),
     };
     let failed = || asked.iter().map(|a| a.index.failed_reads()).sum();
+    // of two that are compared, the later is read last
+    let bar = asked
+        .last()
+        .map(|a| Reading::of(&a.folder, "comparing requests", wakepath_causality::bytes_to_read(&a.folder)));
     let mut view = match (&recordings[..], &args.task) {
         ([before, after], Some(task)) => tasks(args, before, after, task, &words(Mode::Tasks))?,
         ([_, _], None) if !args.part.is_empty() => {
@@ -117,6 +122,7 @@ pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
         ([one], None) => WhyView::of_requests(&slowest(one, &question), &words(Mode::Slowest), failed()),
         _ => bail!("give one folder, or two to compare; wakepath merge makes one of several hosts' folders"),
     };
+    drop(bar);
     if let (Some(kind), true) = (&args.kind, view.kinds.is_empty() && view.too_few_kinds == 0) {
         bail!("no request of kind {kind:?}: {}", suggest::kind(&asked[0].folder, kind));
     }

@@ -21,8 +21,8 @@ use wakepath_testkit::shapes::{Plan, Shape, simulate};
 
 /// Forms, and the files that the reader expects.
 const FILES: [(&str, &[&str]); 7] = [
-    ("otlp.jsonl", &["--to", "otlp"]),
-    ("otlp.pb", &["--to", "otlp", "--protobuf"]),
+    ("otlp.jsonl", &["--to", "otlp", "--waits"]),
+    ("otlp.pb", &["--to", "otlp", "--waits", "--protobuf"]),
     ("jaeger.json", &["--to", "jaeger"]),
     ("perfetto.pftrace", &["--to", "perfetto"]),
     ("prometheus.txt", &["--to", "prometheus"]),
@@ -68,6 +68,18 @@ fn read(python: &Path, exported: &Path) -> Result<Value, Box<dyn Error>> {
 
 fn spans(of: &Value) -> &Vec<Value> {
     of.as_array().expect("a list of spans")
+}
+
+#[test]
+fn sums_stand_for_waits_unless_these_are_asked_for() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "shop", &script(5_000, 0));
+    let written = |flags: &[&str]| stdout(&run(&[&["export", &folder, "--to", "otlp"], flags].concat()));
+    let (sums, each) = (written(&[]), written(&["--waits"]));
+    let (wait, sum) = ("\"name\":\"wait\"", "wakepath.critical_path.");
+    assert!(!sums.contains(wait) && each.contains(wait), "{sums}");
+    assert!(sums.matches(sum).count() == each.matches(sum).count() && sums.contains(sum), "{sums}");
+    Ok(())
 }
 
 #[test]
@@ -252,7 +264,9 @@ fn collector(answers: &'static [&'static str]) -> Result<(String, Bodies), Box<d
             let whole = |got: &[u8]| {
                 let text = String::from_utf8_lossy(got).into_owned();
                 let (head, body) = text.split_once("\r\n\r\n")?;
-                let length = head.lines().find_map(|l| l.strip_prefix("Content-Length: "))?.parse::<usize>().ok()?;
+                let length = head
+                    .lines()
+                    .find_map(|l| l.to_ascii_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok())?;
                 (body.len() >= length).then(|| body.to_owned())
             };
             while let Ok(n @ 1..) = stream.read(&mut buffer) {

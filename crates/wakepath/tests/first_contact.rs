@@ -181,13 +181,13 @@ fn shells_complete_kinds_and_requests_and_no_hidden_command() -> Tested {
 }
 
 #[test]
-fn rates_are_over_the_time_that_was_recorded() -> Tested {
+fn counts_are_of_all_recordings_and_say_so() -> Tested {
     let dir = tempfile::tempdir()?;
     let folder = web(dir.path())?;
     let one = check("requests", &stdout(&run(&["requests", "--json", path(&folder)])));
     assert_eq!(one["recordings"], 1);
     assert!(!stdout(&run(&["requests", path(&folder)])).contains("recordings together"));
-    // another host's, an hour later: the rate is over both
+    // another host's, an hour later
     let mut later = simulate(&Plan { clients: 6, requests: 20, ..Plan::new(Shape::ThreadPerConnection, 7) });
     for host in &mut later.hosts {
         host.name.push_str("-later");
@@ -202,7 +202,7 @@ fn rates_are_over_the_time_that_was_recorded() -> Tested {
     assert_eq!(both["recordings"], 2);
     assert_eq!(both["span_ns"].as_u64(), one["span_ns"].as_u64().map(|ns| 2 * ns));
     let text = stdout(&run(&["requests", path(&folder), path(&later)]));
-    assert!(text.contains("Counts, rates and times cover 2 recordings together"), "{text}");
+    assert!(text.contains("Counts and times cover 2 recordings together"), "{text}");
     Ok(())
 }
 
@@ -281,5 +281,105 @@ fn what_sudo_makes_belongs_to_who_called_it() -> Tested {
     std::fs::hard_link(&secret, folder.join("cache/hard"))?;
     as_sudo(&["open", path(&folder)])?;
     assert_eq!(std::fs::metadata(&secret)?.uid(), 0);
+    Ok(())
+}
+
+/// What a user who may call sudo for this program alone puts where root is to write: links to what only root may have.
+#[test]
+fn what_root_writes_for_somebody_goes_through_no_link() -> Tested {
+    if !is_root() {
+        println!("skipped: only root writes for others");
+        return Ok(());
+    }
+    const NOBODY: u32 = 65534;
+    let dir = tempfile::tempdir()?;
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let (secret, vault) = (dir.path().join("secret"), dir.path().join("vault"));
+    std::fs::write(&secret, "root's")?;
+    std::fs::create_dir(&vault)?;
+    for only_roots in [&secret, &vault] {
+        std::fs::set_permissions(only_roots, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    }
+    let user = dir.path().join("user");
+    std::fs::create_dir(&user)?;
+    let give = |path: &Path| std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY));
+    give(&user)?;
+    let as_sudo = |args: &[&str]| {
+        let mut command = wakepath(args);
+        command.env("SUDO_UID", NOBODY.to_string()).env("SUDO_GID", NOBODY.to_string());
+        command.output()
+    };
+    let intact = |what: &str| -> Tested {
+        let about = std::fs::metadata(&secret)?;
+        assert_eq!((about.uid(), std::fs::read_to_string(&secret)?), (0, "root's".to_owned()), "{what}");
+        let vaulted: Vec<_> = std::fs::read_dir(&vault)?.collect();
+        assert!(vaulted.is_empty() && std::fs::metadata(&vault)?.uid() == 0, "{what}: {vaulted:?}");
+        Ok(())
+    };
+    let source = web(&dir.path().join("source"))?;
+    let made = user.join("made");
+    let output = as_sudo(&["merge", path(&source), "-o", path(&made)])?;
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+
+    // an answer, and the file that says that recording has begun
+    let (link, hard) = (user.join("link"), user.join("hard"));
+    std::os::unix::fs::symlink(&secret, &link)?;
+    std::fs::hard_link(&secret, &hard)?;
+    let marks = user.join("marks");
+    std::fs::write(&marks, "")?;
+    let capture = dir.path().join("empty.pcap");
+    std::fs::write(
+        &capture,
+        [&0xa1b2_c3d4_u32.to_le_bytes()[..], &[2, 0, 4, 0], &[0; 8], &[0, 0, 1, 0, 1, 0, 0, 0]].concat(),
+    )?;
+    for target in [&link, &hard] {
+        let out = as_sudo(&["export", "--to", "folded", path(&made), "-o", path(target)])?;
+        assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
+        intact("export")?;
+        let out =
+            as_sudo(&["sniff", "--pcap", path(&capture), "-o", path(&user.join("s")), "--ready-file", path(target)])?;
+        assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
+        intact("a ready file")?;
+        std::fs::remove_dir_all(user.join("s"))?;
+        // also root itself, without sudo
+        let out = run(&["export", "--to", "folded", path(&made), "-o", path(target)]);
+        assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
+        intact("root's export")?;
+    }
+
+    // a folder that is given, or a part of it
+    let to_vault = user.join("to-vault");
+    std::os::unix::fs::symlink(&vault, &to_vault)?;
+    give(&to_vault)?;
+    as_sudo(&["tables", path(&made), "-o", path(&to_vault)])?;
+    intact("tables")?;
+    for inside in ["hosts", "cache", "hosts/here"] {
+        let at = made.join(inside);
+        let aside = user.join("aside");
+        if at.exists() {
+            std::fs::rename(&at, &aside)?;
+        }
+        std::os::unix::fs::symlink(&vault, &at)?;
+        give(&at)?;
+        let out = as_sudo(&["sniff", "--pcap", path(&capture), "-o", path(&made), "--append"])?;
+        if inside != "hosts/here" {
+            assert!(!out.status.success() && stderr(&out).contains("is a link"), "{inside}: {}", stderr(&out));
+        }
+        intact(inside)?;
+        as_sudo(&["why", path(&made)])?;
+        run(&["why", path(&made)]);
+        intact(inside)?;
+        std::fs::remove_file(&at)?;
+        if aside.exists() {
+            std::fs::rename(&aside, &at)?;
+        }
+    }
+
+    // what only root may have and lies in the user's folder stays root's
+    let moved = made.join("cache/moved");
+    std::fs::write(&moved, "root's")?;
+    as_sudo(&["open", path(&made)])?;
+    run(&["open", path(&made)]);
+    assert_eq!(std::fs::metadata(&moved)?.uid(), 0);
     Ok(())
 }

@@ -41,6 +41,8 @@ mod recorder;
 mod runtimes;
 #[path = "kernel/saturated.rs"]
 mod saturated;
+#[path = "kernel/selecting.rs"]
+mod selecting;
 #[path = "kernel/slots.rs"]
 mod slots;
 #[path = "kernel/stacks.rs"]

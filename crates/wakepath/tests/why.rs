@@ -94,14 +94,17 @@ fn who_could_be_looked_at_is_told_where_the_others_are_not_like_them() -> Tested
 #[test]
 fn a_lock_between_processes_is_named() -> Tested {
     let dir = tempfile::tempdir()?;
-    let mut text = String::from("task A front\ntask D store\ntask E store\nflow c - A\nflow d A D\n");
+    let mut text = String::from("task A front\ntask D store\ntask E store\nflow c - A\nflow d A D\nflow e - E\n");
     for n in 1..=REQUESTS {
         let t = n as u64 * 10_000;
         let _ = writeln!(text, "{} A takes r{n} c\n{} A asks q{n} d for r{n}\n{} D takes q{n}", t + 10, t + 20, t + 50);
         let held = if n % 10 == 9 { 4_000 } else { 0 };
         if held > 0 {
             let _ = writeln!(text, "{} E woken by timer since {}", t + 50 + held, t + 40);
+            // its own client ended the transaction: so it let go of what D waits for
+            let _ = writeln!(text, "{} E takes x{n} e", t + 55 + held);
             let _ = writeln!(text, "{} D woken by E since {}", t + 60 + held, t + 60);
+            let _ = writeln!(text, "{} E answers x{n}", t + 70 + held);
         }
         let answered = t + 100 + held;
         let _ = writeln!(

@@ -226,6 +226,16 @@ constants! {
     TASK_NAME: u8 = 4;
     /// `TaskEvent.what`: found by the snapshot.
     TASK_SNAPSHOT: u8 = 5;
+    /// `TaskEvent.what`: its process is watched from now on, by a rule of the selection.
+    TASK_SELECTED: u8 = 6;
+    /// `TaskEvent.what`: a process was made into another cgroup than its parent's (`clone3`).
+    TASK_PLACED: u8 = 7;
+    /// Most ports that a selection may name.
+    SELECTED_PORTS_MAX: u32 = 1024;
+    /// Most cgroups that a selection may name.
+    SELECTED_CGROUPS_MAX: u32 = 64;
+    /// Bytes of a cgroup's path that are compared, with the zero that ends it.
+    CGROUP_PATH_BYTES: u32 = 256;
 
     /// `Input.sub`: data, a connection, or an end of stream can be taken from the flow.
     INPUT_READ: u8 = 1;
@@ -327,6 +337,8 @@ constants! {
     SC_EPOLL2: u8 = 23;
     /// System call class: mmap.
     SC_MMAP: u8 = 24;
+    /// System call class: bind, noted only where ports are selected.
+    SC_BIND: u8 = 25;
 
     /// Drop counter: operation records.
     DROP_OP: u32 = 0;
@@ -385,6 +397,9 @@ constants! {
     STACKS: u32 = 65536;
     /// `Wait.syscall` where the task was not in a system call.
     NO_SYSCALL: u16 = 0xffff;
+    /// In `rcv_seq` of a wait in futex(2): the word is that of a lock that somebody held. Below it is the holder's number, 0
+    /// where that is not known.
+    FUTEX_LOCK: u32 = 0x8000_0000;
     /// Most bytes of a command line.
     CMDLINE_MAX: u32 = 512;
     /// Room for a UNIX socket's name behind its [`FlowSeen`].

@@ -8,7 +8,9 @@ use core::mem::MaybeUninit;
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use libc::iovec;
-use wakepath_protocols::{AnyProcessor, Defect, Dir, EndHow, Message, Processor, Sink, Transport, Verdict, recognise};
+use wakepath_protocols::{
+    AnyProcessor, Defect, Dir, EndHow, Likely, Message, Processor, Sink, Transport, Verdict, recognise,
+};
 
 /// `Flow.talk` below this: so many turns were looked at, and no protocol was recognised.
 const TRIES: u32 = 6;
@@ -152,7 +154,8 @@ pub fn unseen(f: &Flow, sent: bool, pos: u64, len: u64) {
 fn listen(f: &Flow, sent: bool, first: &[u8]) {
     let tries = f.talk.load(Relaxed);
     let ports = f.ports.load(Relaxed);
-    match recognise(Transport::Stream, dir(f, sent), first, ((ports >> 16) as u16, ports as u16)) {
+    let ports = ((ports >> 16) as u16, ports as u16);
+    match recognise(Transport::Stream, dir(f, sent), first, ports, &mut Likely::default()) {
         Verdict::Protocol(protocol, dir) => {
             if f.side.load(Relaxed) == 0 {
                 let side = if (dir == Dir::ToServer) == sent { CLIENT } else { SERVER };

@@ -21,7 +21,7 @@ export interface Kind {
   service: string;
   asked: string;
   count: number;
-  rate_per_s: number;
+  rate_per_s: number | null;
   p50_ns: number;
   p95_ns: number;
   p99_ns: number;
@@ -75,7 +75,7 @@ export interface Each extends Document {
 export interface Calls {
   calls: number;
   failed: number;
-  rate_per_s: number;
+  rate_per_s: number | null;
   mean_ns: number;
   p50_ns: number;
   p99_ns: number | null;

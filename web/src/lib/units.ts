@@ -41,7 +41,8 @@ export function bytes(n: number): string {
 }
 
 /** So many a second. */
-export function rate(perSecond: number): string {
+export function rate(perSecond: number | null): string {
+  if (perSecond === null) return '-';
   const unit = [[1e9, 'G'], [1e6, 'M'], [1e3, 'k']].find(([n]) => perSecond >= (n as number) * 0.9995) as [number, string] | undefined;
   return unit ? `${three(perSecond / unit[0])} ${unit[1]}/s` : `${three(perSecond)} /s`;
 }

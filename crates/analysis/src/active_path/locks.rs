@@ -2,15 +2,19 @@
 
 use super::network::is_local;
 use super::timeouts::is_sleep;
-use super::{Evidence, Frame, Walk, What, futex_name, is_futex};
+use super::{Evidence, Frame, Walk, What, futex_name};
 use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
-use wakepath_model::ids::{HostId, TaskId};
-use wakepath_model::rows::{OpRow, WaitRow, cause, op};
+use wakepath_causality::graph::{Index, is_futex};
+use wakepath_model::ids::{HostId, MonoNs, TaskId};
+use wakepath_model::rows::{OpRow, Side, WaitRow, cause, op};
 
 const WAKE_UP: Evidence = ("wake-up", Class::Observed);
 const FUTEX: Evidence = ("futex", Class::Observed);
+const LOCK_WORD: Evidence = ("lock's holder", Class::Observed);
+const INTERPRETER: Evidence = ("interpreter's lock", Class::ByRule);
+const TAKEN: Evidence = ("futex, taken before", Class::ByRule);
 const READ: Evidence = ("read", Class::Observed);
 const LATCH: Evidence = ("latch", Class::ByRule);
 /// Most that a task does between the signal that stops it and its stop.
@@ -30,7 +34,7 @@ impl Walk<'_> {
         }
         let is_latch = self.amid_a_request(f.host, w).is_some_and(|taken| self.is_held_by(f.host, w, &taken));
         let (kind, evidence) = match () {
-            () if is_futex(w) => (State::Lock, FUTEX),
+            () if is_futex(w) => self.futex(f.host, w, w.by),
             () if is_latch => (State::Lock, LATCH),
             () if is_lock_call(w.syscall) => (State::Lock, WAKE_UP),
             () => (State::Blocked, WAKE_UP),
@@ -45,7 +49,7 @@ impl Walk<'_> {
             let state = if is_sleep(w) { State::Timer } else { State::Unknown };
             self.tell_wait(&f, state, What { by: None, reason: Some(reasons::INTERRUPTED), ..what });
         } else if w.by == TaskId::UNKNOWN {
-            let state = if kind == State::Lock { kind } else { State::Unknown };
+            let state = if kind == State::Blocked { State::Unknown } else { kind };
             self.tell_wait(&f, state, What { reason: Some(reasons::NO_WAKER), ..what });
         } else if w.by == f.task {
             self.tell_wait(&f, kind, What { reason: Some(reasons::ITSELF), ..what });
@@ -84,14 +88,50 @@ impl Walk<'_> {
         is_amid.then_some(before)
     }
 
-    /// Whether another process of the same program ended a wait amid a request, and not by a message: it let go of what
-    /// the task needed. One that was made for the request works for it, and holds nothing up.
+    /// Whether another process of the same program ended a wait amid a request, and not by a message, when its own client had
+    /// just asked it for something, as for the end of a transaction: it let go of what the task needed. One that was made for
+    /// the request works for it, and one without a client (a parallel worker, a writer) hands over work: neither holds anything up.
     pub(super) fn is_held_by(&self, host: HostId, w: &WaitRow, taken: &OpRow) -> bool {
         let program = |task| self.index.program(host, task);
         let (Some(mine), Some(theirs)) = (program(w.task), program(w.by)) else { return false };
         let is_older = self.index.fork(host, w.by).is_none_or(|(made, _)| made < taken.at);
-        w.cause == cause::TASK && mine.0 != theirs.0 && mine.1 == theirs.1 && is_older
+        let is_like = w.cause == cause::TASK && mine.0 != theirs.0 && mine.1 == theirs.1;
+        is_like && is_older && asked_last(self.index, host, w.by, w.woken).is_some()
     }
+
+    /// What a wait for a futex that `by` ended was for, and how that is known: a lock only where a holder is shown.
+    pub(super) fn futex(&self, host: HostId, w: &WaitRow, by: TaskId) -> (State, Evidence) {
+        futex(self.index, host, w, by)
+    }
+
+    /// Who held a lock when a wait for it began, as the lock itself said.
+    pub(super) fn holder(&self, host: HostId, w: &WaitRow) -> Option<TaskId> {
+        let process = |task| self.index.program(host, task).map(|p| p.0);
+        let is_other = w.is_lock != 0 && w.holder != TaskId::UNKNOWN && w.holder != w.task;
+        (is_other && process(w.holder) == process(w.task)).then_some(w.holder)
+    }
+}
+
+/// What a wait for a futex that `by` ended was for, and how that is known. A futex is a lock where its memory named a holder, where
+/// it is asked for as CPython asks for its interpreter's lock, or where who let go of it had waited for it itself and got it. Any
+/// other may as well be a condition, a queue of work, or a process's end.
+pub(super) fn futex(index: &Index, host: HostId, w: &WaitRow, by: TaskId) -> (State, Evidence) {
+    let had_taken = || by != TaskId::UNKNOWN && by != w.task && index.had_taken(host, by, w.arg0, w.woken);
+    match () {
+        () if w.is_lock != 0 => (State::Lock, LOCK_WORD),
+        () if index.is_on_an_interpreter(host, w) => (State::Lock, INTERPRETER),
+        () if had_taken() => (State::Lock, TAKEN),
+        () => (State::Futex, FUTEX),
+    }
+}
+
+/// What a task had been asked for last on a connection that it serves, where it has done nothing on any connection since.
+pub(crate) fn asked_last(index: &Index, host: HostId, task: TaskId, at: MonoNs) -> Option<OpRow> {
+    let last = index.operation_before(host, task, at).filter(|o| o.kind == op::RECV)?;
+    let serves = index.end(host, last.flow).is_some_and(|e| e.side == Side::Server);
+    // who sends a standby its log lets others go on, and holds no lock
+    let is_sender = || index.asked(host, last.flow, at).is_some_and(|words| words[1].starts_with("START_REPLICATION"));
+    (serves && !is_sender()).then_some(last)
 }
 
 /// Whether a task that was followed for a lock held it. Who wakes another at a futex may as well have handed over work.

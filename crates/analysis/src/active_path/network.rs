@@ -58,6 +58,12 @@ fn whose(f: &Frame, end: &End, otherwise: &'static str) -> &'static str {
 }
 
 impl Walk<'_> {
+    /// The same; of the connection on which a request came in, its client was to send the rest of that.
+    fn whose(&self, f: &Frame, end: &End, otherwise: &'static str) -> &'static str {
+        let is_entry = f.depth == self.base_depth && self.entry == Some((f.host, end.flow));
+        if is_entry { reasons::UNSENT } else { whose(f, end, otherwise) }
+    }
+
     /// Bytes were on their way from `sent` to the cursor. Where TCP sent them once more, they were lost until then; where it
     /// held them back for an acknowledgement, that was what they waited for. `sender`: the endpoint, and the number (32
     /// wrapping bits) behind the last of them.
@@ -117,7 +123,7 @@ impl Walk<'_> {
             return;
         }
         let Some(kind) = how(&end) else {
-            self.tell_wait(&f, State::Network, what(Some(whose(&f, &end, reasons::NO_PEER))));
+            self.tell_wait(&f, State::Network, what(Some(self.whose(&f, &end, reasons::NO_PEER))));
             return;
         };
         let peer = HostId(end.peer_host);
@@ -136,7 +142,7 @@ impl Walk<'_> {
             .or_else(|| index.last_left(peer, end.peer, op::SEND, until).map(|l| (l, LAST_SEND)));
         match found {
             Some((left, evidence)) => self.sent_by(f, peer, &left, evidence, what(None)),
-            None => self.tell_wait(&f, State::Network, what(Some(whose(&f, &end, reasons::NO_SEND)))),
+            None => self.tell_wait(&f, State::Network, what(Some(self.whose(&f, &end, reasons::NO_SEND)))),
         }
     }
 
@@ -185,9 +191,9 @@ impl Walk<'_> {
                     self.sent_by(f, peer, &left, evidence, what(None));
                     return;
                 }
-                whose(&f, e, reasons::NO_SEND)
+                self.whose(&f, e, reasons::NO_SEND)
             }
-            (op::RECV, Some(e)) => whose(&f, e, reasons::NO_PEER),
+            (op::RECV, Some(e)) => self.whose(&f, e, reasons::NO_PEER),
             (op::RECV | op::ACCEPT, _) => reasons::NO_PEER,
             _ => reasons::NO_SOCKET,
         };

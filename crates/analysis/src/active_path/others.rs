@@ -152,7 +152,8 @@ impl Outstanding {
         Outstanding(out)
     }
 
-    fn at(&self, host: HostId, flow: EndpointId, at: CommonNs) -> bool {
+    /// Whether it waited on a connection at a moment.
+    pub(super) fn at(&self, host: HostId, flow: EndpointId, at: CommonNs) -> bool {
         let before = self.0.partition_point(|o| (o.0, o.1, o.2) <= (host, flow, at));
         before > 0 && (self.0[before - 1].0, self.0[before - 1].1) == (host, flow) && at <= self.0[before - 1].3
     }

@@ -4,11 +4,11 @@
 //! operations on one connection on which its process is asked; a time between two connections may be anybody's.
 
 use super::locks::is_poll;
-use super::{Message, Walk, is_futex, own_wait};
+use super::{Message, Walk, own_wait};
 use crate::names::{asked, remote_of};
 use crate::reasons;
 use crate::slices::State;
-use wakepath_causality::graph::Index;
+use wakepath_causality::graph::{Index, is_futex};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{OpRow, Side, WaitRow, cause, op, runtime};
 
@@ -134,8 +134,11 @@ impl Walk<'_> {
         let is_ended = !matches!(w.cause, cause::PREEMPTED | cause::STOPPED);
         let asks = || self.index.end(host, EndpointId(w.object)).is_some_and(|e| e.side == Side::Client);
         let is_answer = what == Taken::Request && w.cause == cause::SOCKET && !is_poll(w) && asks();
+        // who waits for a lock has something to do
+        let is_lock = || is_futex(w) && self.futex(host, w, w.by).0 == State::Lock;
         // one that ran a goroutine or a virtual thread waited for what that needed
         is_ended
+            && !is_lock()
             && w.logical == TaskId::UNKNOWN
             && !is_answer
             && (is_poll(w) || is_futex(w) || matches!(w.cause, cause::SOCKET | cause::NET | cause::PACKET))
@@ -255,7 +258,10 @@ impl Walk<'_> {
                 || "waiting for the network".to_owned(),
                 |end| format!("waiting for an answer of {}", remote_of(&end)),
             ),
+            State::Lock if self.index.is_on_an_interpreter(host, w) => "waiting for its interpreter's lock".to_owned(),
             State::Lock => "waiting for a lock".to_owned(),
+            State::Futex if w.cause == cause::TASK => "waiting to be woken by another thread".to_owned(),
+            State::Futex => "waiting on a futex until its timeout".to_owned(),
             State::Disk => "waiting for the disk".to_owned(),
             State::PageFault => "reading pages from the disk".to_owned(),
             State::Timer => "asleep until a time".to_owned(),

@@ -2,13 +2,15 @@
 //! says how it ended and not what for: only where nothing else was awaited was it for the time itself.
 
 use super::locks::{is_lock_call, is_poll};
-use super::{Evidence, Frame, Walk, What, because, futex_name, is_futex};
+use super::untaken::untaken;
+use super::{Evidence, Frame, Walk, What, because, futex_name};
 use crate::names::remote_of;
 use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
+use wakepath_causality::graph::{is_for_an_interpreter, is_futex};
 use wakepath_model::ids::{EndpointId, HostId, TaskId};
-use wakepath_model::rows::{WaitRow, cause, op};
+use wakepath_model::rows::{OpRow, WaitRow, cause, op};
 
 const LATCH: Evidence = ("latch", Class::ByRule);
 const FUTEX_AGAIN: Evidence = ("futex, asked for again", Class::ByRule);
@@ -23,8 +25,6 @@ const AGAIN_INTERPRETER_NS: u64 = 5_000_000;
 const CONDITION_BYTES: u64 = 128;
 /// The words on which one condition's waiters sleep (glibc: two groups).
 const GROUP_BYTES: u64 = 4;
-/// How often CPython asks for its interpreter lock (`sys.getswitchinterval`), with what a timer may be late (ns).
-const SWITCH_INTERVAL_NS: std::ops::Range<u64> = 4_900_000..6_000_000;
 
 /// A wait for a futex that went on behind a time-out: who ended it at last.
 #[derive(Clone, Copy)]
@@ -57,14 +57,11 @@ impl Walk<'_> {
         let what = What { syscall, ..What::default() };
         if is_futex(w) {
             let object = Some(futex_name(w));
-            match self.woken_at_last(&f, w) {
-                Some(by) => {
-                    let by = (f.host, by);
-                    self.follow(f, by, State::Lock, FUTEX_AGAIN, What { by: Some(by), object, ..what });
-                }
-                None => {
-                    self.tell_wait(&f, State::Lock, What { object, reason: Some(reasons::NOT_SIGNALLED), ..what });
-                }
+            let by = self.woken_at_last(&f, w).or_else(|| self.holder(f.host, w));
+            let (state, _) = self.futex(f.host, w, by.unwrap_or(TaskId::UNKNOWN));
+            match by.map(|by| (f.host, by)) {
+                Some(by) => self.follow(f, by, state, FUTEX_AGAIN, What { by: Some(by), object, ..what }),
+                None => self.tell_wait(&f, state, What { object, reason: Some(reasons::NOT_SIGNALLED), ..what }),
             }
             return;
         }
@@ -78,7 +75,11 @@ impl Walk<'_> {
             Awaited::Lock => self.tell_wait(&f, State::Lock, what),
             Awaited::Answer(flow) => {
                 let object = self.index.end(f.host, flow).as_ref().map(remote_of);
-                self.tell_wait(&f, State::Network, What { object, reason: Some(reasons::NO_ANSWER), ..what });
+                let (state, by, reason) = match untaken(self.index, (f.host, flow), w.blocked, w.woken) {
+                    Some((by, reason)) => (State::Queued, Some(by), reason),
+                    None => (State::Network, None, reasons::NO_ANSWER),
+                };
+                self.tell_wait(&f, state, What { by, object, reason: Some(reason), ..what });
             }
             Awaited::Connection(flow) => {
                 let end = self.index.end(f.host, flow);
@@ -117,7 +118,13 @@ impl Walk<'_> {
         }
         // a thread that asked and then waits on that connection; a loop waits for its timers in epoll
         let asked = before.filter(|o| o.kind == op::SEND && o.end > o.start);
-        if let Some(o) = asked.filter(|o| is_receive(w) || (is_plain_poll(w) && is_on(after.as_ref(), o.flow))) {
+        // or the call is known to be the request's, and it went on with something else
+        let is_due = |flow| {
+            let at = self.index.common(host, w.blocked);
+            self.outstanding.as_ref().is_some_and(|o| o.at(host, flow, at))
+        };
+        let is_for = |o: &OpRow| is_plain_poll(w) && (is_on(after.as_ref(), o.flow) || is_due(o.flow));
+        if let Some(o) = asked.filter(|o| is_receive(w) || is_for(o)) {
             return Awaited::Answer(o.flow);
         }
         if self.amid_a_request(host, w).is_some() && self.index.polls_without_time_out(host, w) {
@@ -186,13 +193,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a wait ended as CPython's for its interpreter lock do, which asks for it every 5 ms.
-pub(crate) fn is_for_an_interpreter(w: &WaitRow) -> bool {
-    let took_ns = w.woken.0.saturating_sub(w.blocked.0);
-    w.cause == cause::TIMER && is_futex(w) && SWITCH_INTERVAL_NS.contains(&took_ns)
-}
-
-fn is_on(o: Option<&wakepath_model::rows::OpRow>, flow: EndpointId) -> bool {
+fn is_on(o: Option<&OpRow>, flow: EndpointId) -> bool {
     o.is_some_and(|o| o.flow == flow)
 }
 
@@ -206,12 +207,12 @@ pub(super) fn is_for_bytes(w: &WaitRow) -> bool {
     is_receive(w) || is_poll(w)
 }
 
-fn is_connect(w: &WaitRow) -> bool {
+pub(super) fn is_connect(w: &WaitRow) -> bool {
     w.syscall == 42
 }
 
 /// recvfrom, recvmsg, recvmmsg of x86-64.
-fn is_receive(w: &WaitRow) -> bool {
+pub(super) fn is_receive(w: &WaitRow) -> bool {
     matches!(w.syscall, 45 | 47 | 299)
 }
 

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::iter::Peekable;
 use std::rc::Rc;
-use wakepath_causality::exchange::{Engine, ExId, Exchange, Side, Sides, Slab, Steps};
+use wakepath_causality::exchange::{Channels, Engine, ExId, Exchange, Side, Sides, Slab, Steps};
 use wakepath_causality::pairs;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
@@ -49,6 +49,7 @@ pub fn of_endpoints(folder: &Folder, names: &Names<'_>, options: MetricsOptions)
                     is_over: false,
                 },
                 Sides::default(),
+                Channels::none(),
             ),
             checked: MonoNs(0),
             last: MonoNs(0),

@@ -31,6 +31,8 @@ pub struct Counts {
     pub failed: u64,
     /// Answered, and the reply says neither success nor failure, or that part of it was not read.
     pub outcome_unknown: u64,
+    /// Of the answered ones: the reply's head was seen, and its end was still to come when the recording ended.
+    pub reply_unfinished: u64,
     /// The flow ended, or was reset, before a reply.
     pub unanswered: u64,
     /// Requests that get no reply by their nature.
@@ -122,6 +124,7 @@ impl Counts {
             (&mut self.reply_missed, other.reply_missed),
             (&mut self.reply_only, other.reply_only),
             (&mut self.unsolicited, other.unsolicited),
+            (&mut self.reply_unfinished, other.reply_unfinished),
             (&mut self.request_bytes, other.request_bytes),
             (&mut self.reply_bytes, other.reply_bytes),
             (&mut self.missing_bytes, other.missing_bytes),

@@ -133,7 +133,7 @@ impl Metrics {
         if self.kinds[into as usize].is_touched {
             self.touched_kinds.push(into);
         }
-        self.open.values_mut().filter(|o| gone.contains(&o.0)).for_each(|o| o.0 = into);
+        self.open.values_mut().filter(|o| gone.contains(&o.kind)).for_each(|o| o.kind = into);
         self.by_ids.clear();
         self.kinds_live -= members.len();
         let service = &mut self.services[s as usize];

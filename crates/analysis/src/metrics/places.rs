@@ -28,7 +28,7 @@ impl Place {
         Place { path: path.to_owned(), ..Place::default() }
     }
 
-    /// `ADDRESS:PORT`, with the protocol where it is not TCP; a path as it is.
+    /// `ADDRESS:PORT`, with the protocol where it is not TCP; a path as it is; of packets without IP the number of their kind.
     pub fn label(&self) -> String {
         if !self.path.is_empty() {
             return self.path.clone();
@@ -39,6 +39,7 @@ impl Place {
             (_, TCP) => format!("{address}:{}", self.port),
             (AF_INET6, UDP) => format!("[{address}]:{}/udp", self.port),
             (_, UDP) => format!("{address}:{}/udp", self.port),
+            (0, 0) => format!("not IP, {:#06x}", self.port),
             (_, p) => format!("{address}:{}/{p}", self.port),
         }
     }

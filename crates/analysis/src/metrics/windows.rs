@@ -120,9 +120,9 @@ impl Metrics {
     pub(super) fn forget_stale(&mut self) {
         let now = self.span.map_or(0, |s| s.1.0);
         let (kinds, stale) = (&mut self.kinds, self.options.open_stale_ns as i64);
-        self.open.retain(|_, (kind, told)| {
-            let keep = now.saturating_sub(told.0) < stale;
-            let open = &mut kinds[*kind as usize].open;
+        self.open.retain(|_, waits| {
+            let keep = now.saturating_sub(waits.told.0) < stale;
+            let open = &mut kinds[waits.kind as usize].open;
             *open = open.saturating_sub(u64::from(!keep));
             keep
         });

@@ -9,14 +9,20 @@ use wakepath_model::rows::{Event, Side, Table, life};
 
 /// Who works on the other ends: who did so last, else whose process has it and has no other task.
 pub(super) fn find_peers(folder: &Folder, index: &Index, waits: &mut [Open]) {
-    let mut peers: FxHashMap<End, Option<At>> = FxHashMap::default();
-    for a in waits.iter().flat_map(|w| &w.awaited) {
-        if let Some(p) = peer(index, a.end) {
-            peers.insert(p, None);
+    let ends = waits.iter().flat_map(|w| &w.awaited).filter_map(|a| peer(index, a.end));
+    let peers = workers(folder, ends);
+    for w in waits {
+        for a in &mut w.awaited {
+            a.peer = peer(index, a.end).and_then(|p| peers.get(&p).copied()).filter(|p| *p != w.at);
         }
     }
-    if peers.is_empty() {
-        return;
+}
+
+/// Who works on these ends: who did so last, else whose process has it and has no other task.
+pub(super) fn workers(folder: &Folder, ends: impl Iterator<Item = End>) -> FxHashMap<End, At> {
+    let mut found: FxHashMap<End, Option<At>> = ends.map(|end| (end, None)).collect();
+    if found.is_empty() {
+        return FxHashMap::default();
     }
     let mut announced: FxHashMap<End, TaskId> = FxHashMap::default();
     for host in folder.hosts() {
@@ -26,11 +32,11 @@ pub(super) fn find_peers(folder: &Folder, index: &Index, waits: &mut [Open]) {
         for event in host.events(TableSet::of(&[Table::Op, Table::Endpoint, Table::Task]), ..) {
             match event {
                 Event::Op(r) if r.task != TaskId::UNKNOWN => {
-                    if let Some(p) = peers.get_mut(&(id, r.flow)) {
+                    if let Some(p) = found.get_mut(&(id, r.flow)) {
                         *p = Some((id, r.task));
                     }
                 }
-                Event::Endpoint(r) if r.task != TaskId::UNKNOWN && peers.contains_key(&(id, r.flow)) => {
+                Event::Endpoint(r) if r.task != TaskId::UNKNOWN && found.contains_key(&(id, r.flow)) => {
                     announced.insert((id, r.flow), r.task);
                 }
                 Event::Task(r) => {
@@ -45,18 +51,14 @@ pub(super) fn find_peers(folder: &Folder, index: &Index, waits: &mut [Open]) {
                 _ => {}
             }
         }
-        for (end, p) in peers.iter_mut().filter(|(end, p)| end.0 == id && p.is_none()) {
+        for (end, p) in found.iter_mut().filter(|(end, p)| end.0 == id && p.is_none()) {
             let task = announced.get(end).copied();
             let is_alone =
                 |t: &TaskId| process_of.get(t).and_then(|g| processes.get(g)).is_some_and(|of| of.len() == 1);
             *p = task.filter(is_alone).map(|t| (id, t));
         }
     }
-    for w in waits {
-        for a in &mut w.awaited {
-            a.peer = peer(index, a.end).and_then(|p| peers.get(&p).copied().flatten()).filter(|p| *p != w.at);
-        }
-    }
+    found.into_iter().filter_map(|(end, at)| Some((end, at?))).collect()
 }
 
 pub(super) fn peer(index: &Index, end: End) -> Option<End> {

@@ -1,13 +1,15 @@
 //! Sessions of PostgreSQL that sleep in the middle of a statement: what they wait for is known to the server alone. Which
 //! sessions of the same server could hold it up is shown by what they said: their transactions are open.
 
+use super::peers::{peer, workers};
 use super::{At, Cut, For, HELD_MAX};
-use crate::names::Names;
+use crate::names::{Names, remote_of};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use wakepath_causality::graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, Table, WaitRow, op, role};
+use wakepath_model::rows::{Event, Table, WaitRow, life, op, role};
 
 /// The protocol's id.
 pub(super) const POSTGRES: &str = "proto.postgres";
@@ -25,6 +27,10 @@ pub struct Session {
     pub since: MonoNs,
     /// It had answered that, and slept since until its client sends: for so long (ns).
     pub idle_ns: Option<u64>,
+    /// Its client's address, where known.
+    pub address: Option<String>,
+    /// The client, where recorded.
+    pub client: Option<At>,
 }
 
 /// A session that sleeps in the middle of a statement.
@@ -47,6 +53,7 @@ pub struct Held {
 /// What a connection of a server said last.
 #[derive(Clone, Debug, Default)]
 struct Said {
+    flow: EndpointId,
     task: TaskId,
     statement: String,
     since: MonoNs,
@@ -56,13 +63,21 @@ struct Said {
 }
 
 /// The sessions that sleep in the middle of a statement, longest first.
-pub(super) fn held(folder: &Folder, names: &Names<'_>, cuts: &[Cut], waits: &BTreeMap<At, WaitRow>) -> Vec<Held> {
+pub(super) fn held(
+    folder: &Folder,
+    index: &Index,
+    names: &Names<'_>,
+    cuts: &[Cut],
+    waits: &BTreeMap<At, WaitRow>,
+) -> Vec<Held> {
     let asleep = |at: &At| waits.get(at).is_some_and(|w| matches!(For::of(w), For::Poll | For::Futex | For::Lock));
     let is_session = |at: &At| cuts.iter().any(|c| c.sessions.iter().any(|s| s.0 == *at));
     if !waits.keys().any(|at| is_session(at) && asleep(at)) {
         return Vec::new();
     }
     let said = said(folder);
+    let open = said.iter().flat_map(|(host, all)| all.iter().map(|s| (*host, s))).filter(|(_, s)| s.is_in_transaction);
+    let clients = workers(folder, open.filter_map(|(host, s)| peer(index, (host, s.flow))));
     let mut out: Vec<Held> = Vec::new();
     for (at, statement, age_ns) in cuts.iter().flat_map(|c| &c.sessions) {
         if !asleep(at) || out.iter().any(|h| h.at == *at) {
@@ -84,6 +99,8 @@ pub(super) fn held(folder: &Folder, names: &Names<'_>, cuts: &[Cut], waits: &BTr
                     statement: s.statement.trim_end_matches(';').to_owned(),
                     since: s.since,
                     idle_ns: idle_ns(waits, (at.0, s.task), s),
+                    address: index.end(at.0, s.flow).as_ref().map(remote_of),
+                    client: peer(index, (at.0, s.flow)).and_then(|end| clients.get(&end).copied()),
                 })
                 .collect(),
         });
@@ -105,8 +122,12 @@ fn said(folder: &Folder) -> FxHashMap<HostId, Vec<Said>> {
     for host in folder.hosts() {
         let mut flows: BTreeMap<EndpointId, Said> = BTreeMap::new();
         let mut readers: FxHashMap<EndpointId, TaskId> = FxHashMap::default();
-        for event in host.events(TableSet::of(&[Table::Message, Table::Op]), ..) {
+        for event in host.events(TableSet::of(&[Table::Message, Table::Op, Table::Task]), ..) {
             match event {
+                // whose process is gone has nothing open, however its connection ended
+                Event::Task(r) if r.what == life::EXIT => {
+                    flows.retain(|flow, _| readers.get(flow) != Some(&r.task));
+                }
                 Event::Message(r) if r.role == role::REQUEST && r.sent == 0 && host.text(r.protocol) == POSTGRES => {
                     if flows.len() >= HELD_MAX && !flows.contains_key(&r.flow) {
                         continue;
@@ -114,15 +135,7 @@ fn said(folder: &Folder) -> FxHashMap<HostId, Vec<Said>> {
                     let s = flows.entry(r.flow).or_default();
                     s.statement = crate::names::asked(POSTGRES, host.text(r.verb), host.text(r.target));
                     s.since = r.at;
-                    match first_word(&s.statement).as_str() {
-                        "BEGIN" | "START" => s.is_in_transaction = true,
-                        "COMMIT" | "ROLLBACK" | "END" | "ABORT"
-                            if !s.statement.to_ascii_uppercase().contains(" TO ") =>
-                        {
-                            s.is_in_transaction = false;
-                        }
-                        _ => {}
-                    }
+                    s.is_in_transaction = is_in_transaction(s.is_in_transaction, &s.statement);
                 }
                 Event::Op(r) if r.kind == op::RECV && readers.len() < HELD_MAX => {
                     readers.insert(r.flow, r.task);
@@ -142,12 +155,54 @@ fn said(folder: &Folder) -> FxHashMap<HostId, Vec<Said>> {
                 _ => {}
             }
         }
-        flows.iter_mut().for_each(|(flow, s)| s.task = readers.get(flow).copied().unwrap_or_default());
+        for (flow, s) in &mut flows {
+            (s.flow, s.task) = (*flow, readers.get(flow).copied().unwrap_or_default());
+        }
         out.insert(host.id(), flows.into_values().collect());
     }
     out
 }
 
-fn first_word(statement: &str) -> String {
-    statement.split(|c: char| !c.is_ascii_alphabetic()).find(|w| !w.is_empty()).unwrap_or("").to_ascii_uppercase()
+/// Whether a transaction is open after a message with these statements, where one `was` before. Of a text whose end was not
+/// read nothing is claimed: what closes the transaction may follow.
+fn is_in_transaction(was: bool, statements: &str) -> bool {
+    let mut is_open = was;
+    for statement in statements.split(';') {
+        let text = statement.to_ascii_uppercase();
+        let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty());
+        is_open = match (words.next().unwrap_or_default(), words.next().unwrap_or_default()) {
+            ("BEGIN", _) | ("START", "TRANSACTION") => true,
+            ("PREPARE", "TRANSACTION") => false,
+            ("COMMIT" | "ROLLBACK" | "END" | "ABORT", _) => {
+                text.contains(" AND CHAIN") || is_open && text.contains(" TO ")
+            }
+            _ => is_open,
+        };
+    }
+    is_open && !(statements.contains(';') && statements.ends_with('…'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_in_transaction;
+
+    #[test]
+    fn each_statement_of_a_message_counts() {
+        for (was, statements, then) in [
+            (false, "BEGIN", true),
+            (false, "begin; UPDATE t SET a = ? WHERE id = ?; commit;", false),
+            (false, "START TRANSACTION ISOLATION LEVEL SERIALIZABLE", true),
+            (false, "START_REPLICATION SLOT s LOGICAL ?", false),
+            (true, "ROLLBACK TO SAVEPOINT a", true),
+            (true, "ROLLBACK", false),
+            (true, "COMMIT AND CHAIN", true),
+            (true, "COMMIT; BEGIN; SELECT ?", true),
+            (true, "PREPARE TRANSACTION ?", false),
+            (false, "PREPARE q AS SELECT ?", false),
+            (true, "SELECT ?", true),
+            (false, "BEGIN; INSERT INTO t (a, b, c) VALUES (…", false),
+        ] {
+            assert_eq!(is_in_transaction(was, statements), then, "{statements}");
+        }
+    }
 }

@@ -6,11 +6,10 @@
 
 mod naming;
 
-use crate::active_path::locks::is_lock_call;
+use crate::active_path::locks::{asked_last, is_lock_call};
 use crate::active_path::taken::VM_THREAD;
-use crate::active_path::timeouts::is_for_an_interpreter;
 use crate::causes::Cause;
-use crate::names::Names;
+use crate::names::{Names, asked, remote_of};
 use crate::reasons;
 use crate::slices::{Slice, State};
 use naming::Naming;
@@ -20,7 +19,7 @@ use wakepath_causality::graph::Index;
 use wakepath_causality::path::{Request, Span};
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
-use wakepath_model::rows::{Event, Table, WaitRow, cause as ended_by, runtime};
+use wakepath_model::rows::{Event, Table, WaitRow, cause as ended_by, op, runtime};
 
 /// What is known of a futex that is asked for every 5 ms.
 const INTERPRETER: &str = "asked for every 5 ms, as CPython asks for its interpreter lock";
@@ -95,11 +94,15 @@ struct Place {
     /// The reply's class of error.
     error: String,
     process: String,
+    /// Who served it.
+    task: Option<(HostId, TaskId)>,
     caller: Option<String>,
     host: HostId,
     depth: u16,
     /// The name server that was asked, and by whom.
     asked: Option<(String, String, HostId)>,
+    /// What asked to wait until something happens, and who asked for that.
+    awaits: Option<(String, String, HostId)>,
 }
 
 /// The wait of a path's own task in which slices lie.
@@ -113,7 +116,7 @@ struct Outer {
     syscall: Option<u16>,
     /// The port or address of the name server that it waited for.
     name_server: Option<String>,
-    /// It ended as waits for CPython's interpreter lock do.
+    /// It was for a futex that is asked for as CPython's interpreter lock is.
     is_for_an_interpreter: bool,
     /// A JVM had stopped it: for this.
     stopped_for: Option<Cause>,
@@ -204,10 +207,17 @@ impl<'a> Reader<'a> {
             // what is handed on as it came says nothing new
             let asked_for =
                 parent.and(s.callee.as_ref()).map(|h| self.names.asked(h)).filter(|a| root.as_ref() != Some(a));
+            let event = half.filter(|h| h.exchange.awaits).map(|h| {
+                let what = format!("{} at {service}", self.names.asked(h));
+                let who = parent.map_or_else(|| caller.clone().unwrap_or_default(), |p| p.service.clone());
+                (what, who, s.caller.as_ref().map_or(h.host, |c| c.host))
+            });
             places.push(Place {
+                awaits: event,
                 asked_for,
                 error: half.map_or_else(String::new, |h| self.names.text(h.host, h.exchange.detail).to_owned()),
                 process: process.unwrap_or_else(|| service.clone()),
+                task: s.callee.as_ref().map(|h| (h.host, h.exchange.task)),
                 service,
                 caller,
                 host: half.map_or(HostId(0), |h| h.host),
@@ -239,7 +249,7 @@ impl<'a> Reader<'a> {
             waiter,
             row,
             syscall: row.map_or(last.syscall, |r| (r.syscall != NO_SYSCALL).then_some(r.syscall)),
-            is_for_an_interpreter: row.as_ref().is_some_and(is_for_an_interpreter),
+            is_for_an_interpreter: row.is_some_and(|row| self.index.is_on_an_interpreter(waiter.0, &row)),
             stopped_for: by.and_then(|by| self.stopped_for(&slices[run.clone()], waiter, by)),
             name_server: self.name_server(&slices[run], waiter.0, row, by.filter(|b| *b != waiter)),
         }
@@ -345,15 +355,28 @@ impl<'a> Reader<'a> {
         Some(holder)
     }
 
+    /// Which client the holder of a lock inside a server works for, and what that had asked last when the wait began.
+    fn asked_of_holder(&self, o: &Outer, holder: Option<(HostId, TaskId)>) -> Option<String> {
+        let (host, task) = holder?;
+        let row = o.row.filter(|_| host == o.waiter.0 && !o.syscall.is_some_and(is_lock_call))?;
+        let last = asked_last(self.index, host, task, row.woken)?;
+        let end = self.index.end(host, last.flow)?;
+        let at = |at| self.index.asked(host, last.flow, at);
+        let [protocol, verb, target] = at(row.blocked).or_else(|| at(row.woken))?;
+        let peer = HostId(end.peer_host);
+        let until = self.index.common(host, row.woken);
+        let sent = (end.how != 0).then(|| self.index.last_left(peer, end.peer, op::SEND, until)).flatten();
+        let client = match sent.filter(|l| l.task != TaskId::UNKNOWN) {
+            Some(left) => self.names.program(peer, left.task).to_owned(),
+            None => without_port(&remote_of(&end)).to_owned(),
+        };
+        Some(format!("its client: {client}, its statement: {}", asked(protocol, verb, target)))
+    }
+
     /// Whether a task waited for a lock that another held.
     fn is_lock(o: &Outer) -> bool {
         o.state == State::Lock || o.syscall.is_some_and(is_lock_call)
     }
-}
-
-/// Whether a process is the one that serves a span.
-fn service_of_task(place: &Place, process: &str) -> bool {
-    place.process == process
 }
 
 /// fcntl, flock of x86-64.
@@ -379,6 +402,11 @@ fn has_dns_port(object: &str) -> bool {
         Some(ends) => ends.iter().any(|e| e.1 == DNS_PORT),
         None => object.ends_with(":53") && !object.starts_with("device "),
     }
+}
+
+/// An address without its port, which is another one each time.
+fn without_port(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
 }
 
 /// The port of `ADDRESS:PORT (…)`.

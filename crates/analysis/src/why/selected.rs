@@ -2,7 +2,7 @@
 
 use super::{Answer, Comparison, Kind, KindName, Plan, Question, REQUESTS_MIN, Recording, Wanted, gather};
 use crate::histogram::Histogram;
-use crate::requests::KINDS_MAX;
+use crate::requests::{KINDS_MAX, awaits};
 use crate::selection::{Placed, Selection};
 use std::collections::BTreeMap;
 use wakepath_causality::path::Request;
@@ -50,7 +50,10 @@ fn durations(
     let line = recording.folder.timeline();
     let out = |r: Request| {
         let Some(placed) = Placed::new(&r, recording.names, &line) else { return };
-        if !question.asks_for(&placed.kind) || (kinds.len() >= KINDS_MAX && !kinds.contains_key(&placed.kind)) {
+        if awaits(&r)
+            || !question.asks_for(&placed.kind)
+            || (kinds.len() >= KINDS_MAX && !kinds.contains_key(&placed.kind))
+        {
             return;
         }
         let is_within = selection.has(&r, &placed, recording.names);

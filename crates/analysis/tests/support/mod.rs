@@ -5,12 +5,14 @@
 //! task A                            a task of the last host that was there before; `at 10`: met only then; `named postgres`
 //! task B of A at 30                 forked; `thread`: another thread of A's process
 //! exit B 90
+//! watched B                         B's process was selected
 //! flow f A B                        a TCP flow between two tasks' hosts; behind it: `udp`, `listens` (B's end);
-//!                                   `flow f A -`: to somebody who is not watched
+//!                                   `flow f A -`: to somebody who is not watched; `unaccepted 81`: B listens at that port, and
+//!                                   has accepted nothing
 //! A 10..50 55 task B futex          blocked, woken, ran; the cause; the system call
 //!                                   causes: task X, socket F SEQ, net, timer, disk, irq N, softirq N, preempted X, open,
 //!                                   packet N, none, quota, stopped X SIGNAL (`-` where nobody is known); behind it also `cpu N`, `D` (uninterruptible),
-//!                                   `traced` (by a debugger)
+//!                                   `traced` (by a debugger), `word N` (the futex), `held X` (the futex is a lock that X holds; `-` not known)
 //! A sends f 100..110 0..80          a send: entry, return, bytes
 //! A receives f 100..110 0..80       so too; also connects, accepts, closes (no bytes)
 //! A polls 100..101                  a poll that found nothing and was not to wait; `for 50`: at most so long; `endless`
@@ -94,7 +96,7 @@ impl Script {
                 let anchor = AnchorRow { at: self.at(host, 0), real_ns: EPOCH_NS, error_ns: 0, ..Default::default() };
                 self.push(host, anchor);
             }
-            "task" | "exit" => self.task_row(words),
+            "task" | "exit" | "watched" => self.task_row(words),
             "flow" => self.flow_rows(words),
             "packet" => self.packet_row(words),
             "lost" => {
@@ -108,7 +110,7 @@ impl Script {
         }
     }
 
-    /// `task NAME [of PARENT] [at US] [named COMM]`, `exit NAME US`.
+    /// `task NAME [of PARENT] [at US] [named COMM] [kernel]`, `exit NAME US`.
     fn task_row(&mut self, words: &[&str]) {
         let after = |what: &str| words.iter().position(|w| *w == what).map(|i| words[i + 1]);
         let of = after("of").map(|p| self.task(p));
@@ -127,6 +129,7 @@ impl Script {
         let is_thread = words.contains(&"thread");
         let what = match (words[0], of) {
             ("exit", _) => life::EXIT,
+            ("watched", _) => life::WATCHED,
             (_, Some(_)) => life::FORK,
             _ => life::SNAPSHOT,
         };
@@ -143,7 +146,7 @@ impl Script {
                 cmdline: StrId::EMPTY,
                 cgroup: StrId::EMPTY,
                 what,
-                class: 0,
+                class: u8::from(words.contains(&"kernel")),
                 ..Default::default()
             },
         );
@@ -155,12 +158,17 @@ impl Script {
         let client = self.task(words[2]).0;
         let server = if words[3] == "-" { UNWATCHED } else { self.task(words[3]).0 };
         let ends = [(client, self.endpoints - 1), (server, self.endpoints)];
-        let is_listening = words.contains(&"listens");
+        let unaccepted = words.iter().position(|w| *w == "unaccepted").map(|i| number(words[i + 1]) as u16);
+        let is_listening = unaccepted.is_some() || words.contains(&"listens");
+        let (port, holder) = (unaccepted.unwrap_or(80), unaccepted.map_or(TaskId::UNKNOWN, |_| self.task(words[3]).1));
         for (i, (host, flow)) in ends.into_iter().enumerate().filter(|(_, e)| e.0 != UNWATCHED) {
             let (mut laddr, mut raddr) = ([0; 16], [0; 16]);
             laddr[..4].copy_from_slice(&[10, 0, 0, 1 + host as u8]);
             raddr[..4].copy_from_slice(&[10, 0, 0, 1u8.wrapping_add(ends[1 - i].0 as u8)]);
-            let ports = [40_000 + self.endpoints as u16, 80];
+            let ports = [40_000 + self.endpoints as u16, port];
+            if unaccepted.is_some() && i == 1 {
+                raddr = [0; 16];
+            }
             let at = self.at(host, 0);
             self.push(
                 host,
@@ -173,10 +181,10 @@ impl Script {
                     laddr,
                     raddr,
                     netns: 1,
-                    task: TaskId::UNKNOWN,
+                    task: if i == 1 { holder } else { TaskId::UNKNOWN },
                     path: StrId::EMPTY,
                     lport: ports[i],
-                    rport: ports[1 - i],
+                    rport: if unaccepted.is_some() && i == 1 { 0 } else { ports[1 - i] },
                     family: 2,
                     protocol: if words.contains(&"udp") { 17 } else { 6 },
                     how: seen::SNAPSHOT,
@@ -258,6 +266,8 @@ impl Script {
                 "gap" => row.gaps |= gaps::BEFORE,
                 "last" => row.gaps |= gaps::AFTER,
                 "D" => row.state = 2,
+                "word" => row.arg0 = number(next()),
+                "held" => (row.is_lock, row.holder) = (1, self.tasks.get(next()).map_or(TaskId(0), |t| TaskId(t.1))),
                 call => row.syscall = wakepath_model::syscalls::number(call).unwrap_or_else(|| panic!("{call}: what?")),
             }
         }

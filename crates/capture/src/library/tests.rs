@@ -388,3 +388,19 @@ fn a_second_recorder_is_refused_and_a_killed_ones_arena_goes_on() {
     arena.remove();
     assert!(Arena::open(&path).expect("no error").is_none());
 }
+
+#[test]
+fn what_somebody_else_put_where_an_arena_is_to_be_is_not_followed() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = std::env::temp_dir().join(format!("wakepath-linked-{}", std::process::id()));
+    let secret = folder.with_extension("secret");
+    std::fs::write(&secret, "somebody's")?;
+    let place = Arena::path_of(&folder);
+    std::os::unix::fs::symlink(&secret, &place)?;
+    let refused = Arena::of_folder(&folder, &ArenaOptions::default()).map(drop);
+    let kept = std::fs::read_to_string(&secret)?;
+    std::fs::remove_file(&place)?;
+    std::fs::remove_file(&secret)?;
+    assert!(refused.is_err());
+    assert_eq!(kept, "somebody's");
+    Ok(())
+}

@@ -47,7 +47,7 @@ pub(super) fn judge(q: &Question, rules: &[ExclusionRule], uses_habits: bool) ->
     if let Some(x) = shown.one(q) {
         return Verdict::By(x, shown.rule);
     }
-    if !uses_habits || shown.before {
+    if !uses_habits || shown.before || q.may_have_taken_results() {
         return undecided(q, &shown);
     }
     let habit = left(q, rules, Strength::Habit);

@@ -18,6 +18,8 @@ pub(super) struct Domain {
     pub(super) rest: Option<Rest>,
     /// Connections that it makes and has not used yet.
     pub(super) dialling: Vec<EndpointId>,
+    /// When one of its helpers read an answer last: what came of it may be waiting for a loop to take it.
+    pub(super) helper_heard: MonoNs,
     /// Calls that any of several requests could have made, where it was ever given an input so.
     pub(super) doubtful: Option<Vec<ExId>>,
 }

@@ -21,7 +21,7 @@ mod worker;
 
 use crate::canary::holds;
 use crate::evidence::{Class, Hole, Missing, Rule};
-use crate::exchange::{ExId, Exchange, Side, Slab};
+use crate::exchange::{ExId, Exchange, Queued, Side, Slab};
 use crate::finished::{Calls, Done, Finished, Parent};
 use crate::options::Options;
 use crate::proof::{Outcome, Proof};
@@ -499,6 +499,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
             () if s.request.lossy => Some(Hole::Losses),
             () if exchange.murky => Some(Hole::Borders),
             () if s.request.overflow => Some(Hole::Borders),
+            () if s.request.is_unfollowed || exchange.queued == Queued::Relayed => Some(Hole::Unfollowed),
+            () if exchange.client.is_work_unknown => Some(Hole::ClientLeft),
             () => None,
         };
         let (closed, refusals) = (s.closed, std::mem::take(&mut s.request.refusals));

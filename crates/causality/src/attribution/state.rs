@@ -42,6 +42,8 @@ pub(super) struct RequestState {
     pub(super) doubts: RequestDoubts,
     /// What it did may be among what was lost.
     pub(super) lossy: bool,
+    /// It asked another process in a way that is not followed.
+    pub(super) is_unfollowed: bool,
     /// It was an isolated input, and nothing was done for it before the next poll.
     pub(super) is_put_off: bool,
     /// When its holder last began a call itself, as it was at the request's end.

@@ -9,7 +9,7 @@ use super::state::{REFUSALS_MAX, State};
 use super::{Attribution, CALLS_MAX};
 use crate::canary::holds;
 use crate::evidence::{Hole, Rule};
-use crate::exchange::{ExId, More, Side, Slab, Steps};
+use crate::exchange::{ExId, More, Side, Sign, Slab, Steps};
 use crate::finished::{Finished, Parent};
 use crate::lineage::Basis;
 use crate::proof::Outcome;
@@ -249,6 +249,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         };
         self.facts.took_at_rest(task, xs.get(y).flow, of);
         self.facts.answered_at_rest(self.facts.roles.process_of(task));
+        if self.facts.is_helper(task) {
+            let process = self.facts.roles.process_of(task);
+            self.facts.domain_mut(process).helper_heard = at;
+        }
         let made_by = match parent {
             Some(Parent::Of(x, _)) if xs.is_live(x) => Some(x),
             _ => None,
@@ -394,6 +398,17 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
     }
 
+    fn unfollowed(&mut self, xs: &Slab, task: TaskId, at: MonoNs) {
+        if self.facts.open(self.facts.roles.process_of(task)).is_empty() {
+            return;
+        }
+        let (parent, suspects) = self.decide(xs, task, EndpointId(0), at);
+        match parent {
+            Parent::Of(x, _) => self.facts.state_mut(x).request.is_unfollowed = true,
+            _ => self.facts.doubt_unseen(&suspects),
+        }
+    }
+
     fn unread(&mut self, xs: &Slab, process: u32, at: MonoNs) {
         let suspects = Question::new(&self.facts, xs, TaskId(process), at).all_of(Scope::Open(process), |_| true);
         self.facts.doubt_unseen(&suspects);
@@ -426,6 +441,24 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             let process = self.facts.state(x).process;
             self.facts.answered_at_rest(process);
         }
+    }
+
+    fn turns_away(&self, task: TaskId) -> bool {
+        self.facts.roles.turns_away(task)
+    }
+
+    fn sign(&self, xs: &Slab, x: ExId) -> Sign {
+        let r = &self.facts.state(x).request;
+        let calls = || r.calls.iter().copied().filter(|&y| xs.is_live(y));
+        Sign {
+            last: calls().map(|y| xs.get(y).began.max(xs.get(y).ended)).max().unwrap_or_default(),
+            is_waiting: r.outstanding > 0,
+            has_dropped: calls().any(|y| self.facts.state(y).call.is_given_up),
+        }
+    }
+
+    fn longest(&self, process: u32) -> u64 {
+        self.facts.roles.longest(process)
     }
 
     fn process_of(&self, task: TaskId) -> u32 {

@@ -32,6 +32,8 @@ pub(crate) struct Turn {
     polled: Polled,
     /// When it began: its first poll returned.
     since: MonoNs,
+    /// When the one before it began.
+    before: MonoNs,
     /// From how many flows something was taken, and the last of them.
     taken_from: (u32, EndpointId),
     /// Requests whose input was taken: their own bytes, or the reply to a call of theirs. Some may be answered by now.
@@ -59,6 +61,7 @@ impl Turn {
             *self = Turn {
                 polled: Polled::begin(r),
                 since: r.at,
+                before: self.since,
                 owners: std::mem::take(&mut self.owners),
                 ..Turn::default()
             };
@@ -180,6 +183,11 @@ impl Turn {
     /// When it began.
     pub(super) fn since(&self) -> MonoNs {
         self.since
+    }
+
+    /// Whether what came about at a moment may be taken up in it, without a sign: that was not over two turns ago.
+    pub(super) fn may_take_up(&self, at: MonoNs) -> bool {
+        self.since != MonoNs(0) && at >= self.before
     }
 
     /// Requests whose input was taken; some may be answered by now.

@@ -214,6 +214,10 @@ pub(super) struct Ep {
     /// What was moved before its side was known.
     pub(super) early: Option<Box<Early>>,
     pub(super) other: OtherEnd,
+    /// When the other end closed or reset it; 0: it did not.
+    pub(super) left: MonoNs,
+    /// It was shut or closed at this end.
+    pub(super) is_shut: bool,
 }
 
 impl Ep {
@@ -230,6 +234,11 @@ impl Ep {
 
     pub(super) fn user(&self) -> TaskId {
         self.usage.by
+    }
+
+    /// Who closed its descriptor.
+    pub(super) fn closed_by(&self) -> Option<TaskId> {
+        self.usage.is_closed.then_some(self.usage.by)
     }
 
     pub(super) fn is_announced(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Exchanges where the protocol is known: its messages make them.
 
 use super::ends::{Early, Span};
-use super::record::{Exchange, Side};
+use super::record::{Exchange, Queued, Side};
 use super::{Engine, Steps};
 use crate::slab::ExId;
 use smallvec::SmallVec;
@@ -132,6 +132,9 @@ impl<S: Steps> Engine<S> {
         for x in over {
             self.close(flow, x, r.at, true);
         }
+        if r.flags & message_flag::BY_TURN != 0 {
+            self.goes_unanswered(flow, r.at);
+        }
         if !self.end_missed_reply(flow, r.at) || !self.end_uncaptured_reply(flow, r.at) {
             self.become_murky(flow, r.at);
             self.call_unseen(flow, side);
@@ -155,7 +158,12 @@ impl<S: Steps> Engine<S> {
             target: r.target,
             detail: r.detail,
             one_way,
-            queued: r.flags & message_flag::QUEUED != 0,
+            queued: match () {
+                () if r.flags & message_flag::RELAYED != 0 => Queued::Relayed,
+                () if r.flags & message_flag::QUEUED != 0 => Queued::Left,
+                () => Queued::No,
+            },
+            awaits: r.flags & message_flag::AWAITS != 0,
             witness: (r.witness_kind, r.witness),
             ..Exchange::of_request(flow, side, r.start, r.end)
         };

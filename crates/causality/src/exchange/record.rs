@@ -1,7 +1,7 @@
 //! One exchange.
 
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::OPEN;
+use wakepath_model::rows::{OPEN, OpRow};
 
 /// Which side of an exchange an endpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,36 @@ pub enum Side {
     Server,
     /// Sends the request, takes the reply.
     Client,
+}
+
+/// Whether a request puts something where others take it up later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queued {
+    /// It does not.
+    #[default]
+    No,
+    /// It does; who took it says so at most.
+    Left,
+    /// It does, and names where the answer is to go: whoever takes it up makes that.
+    Relayed,
+}
+
+impl Queued {
+    /// Whether it puts something into a queue.
+    pub fn is_queued(self) -> bool {
+        self != Queued::No
+    }
+}
+
+/// What a server's client did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByClient {
+    /// The time of the reply in which bytes found no room, since the client had not read those before (ns).
+    pub unread_ns: u64,
+    /// When it closed or reset the connection before the reply was complete; 0: it did not.
+    pub left: MonoNs,
+    /// It left, and when the server was done with the request is not known.
+    pub is_work_unknown: bool,
 }
 
 /// A request and its reply at one endpoint.
@@ -33,6 +63,10 @@ pub struct Exchange {
     pub arrived: MonoNs,
     /// How far the request was read (server).
     pub received_to: u64,
+    /// When a part of it was read last (server; 0 where that was not more than its head's part).
+    pub read: MonoNs,
+    /// Of a server, the time in which it had read all that had come of the request, and the rest had not (ns).
+    pub unsent_ns: u64,
     /// When its first byte was taken or sent (entry of the call where sent).
     pub began: MonoNs,
     /// When the head was complete at the endpoint's task.
@@ -77,16 +111,18 @@ pub struct Exchange {
     pub by_order: bool,
     /// The request gets no reply: the exchange is over when the request is.
     pub one_way: bool,
-    /// The request puts something where others take it up later: a queue, a list, a topic.
-    pub queued: bool,
+    /// Whether the request puts something where others take it up later: a queue, a list, a topic.
+    pub queued: Queued,
+    /// The request asks to wait until something happens elsewhere, such as an item in a list: late is not slow.
+    pub awaits: bool,
     /// The process of `task`: the number of its leading task.
     pub process: u32,
     /// Witness kind and value.
     pub witness: (u8, u64),
     /// Which reply is whose is not known: messages of its flow were missed, or several requests use it and nobody knows its protocol.
     pub murky: bool,
-    /// Of a server, the time of its reply in which bytes found no room, since the client had not read those before (ns).
-    pub unread_ns: u64,
+    /// Of a server, what its client did.
+    pub client: ByClient,
     /// Its process has both ends: by such a pair of sockets threads wake each other, or a loop itself. It is nobody's request.
     pub is_internal: bool,
 }
@@ -104,6 +140,8 @@ impl Exchange {
             reply_end: OPEN,
             arrived: MonoNs(0),
             received_to: 0,
+            read: MonoNs(0),
+            unsent_ns: 0,
             began: MonoNs(0),
             taken: MonoNs(0),
             reply_began: MonoNs(0),
@@ -126,13 +164,27 @@ impl Exchange {
             open_ended: false,
             by_order: false,
             one_way: false,
-            queued: false,
+            queued: Queued::No,
+            awaits: false,
             process: 0,
             witness: (0, 0),
             murky: false,
-            unread_ns: 0,
+            client: ByClient::default(),
             is_internal: false,
         }
+    }
+
+    /// More of the request was read: what the client sent late, the server had to wait for.
+    pub(crate) fn reads_more(&mut self, r: &OpRow) {
+        let is_part = self.request_start < r.start && r.start < self.request_end && !self.by_order;
+        if is_part {
+            let read = if self.read.0 == 0 { self.taken } else { self.read };
+            let came = if r.arrived.0 == 0 { r.at } else { r.arrived };
+            let since = if r.arrived.0 == 0 { read.max(r.entry) } else { read };
+            self.unsent_ns += came.0.saturating_sub(since.0);
+            self.read = r.at;
+        }
+        self.received_to = self.received_to.max(r.end);
     }
 
     /// A request that was begun by direction is this one, of which a message tells: who took it, and when, stands.

@@ -1,9 +1,11 @@
 //! Building the index: the rows of each table of each host once, and the endpoints of all hosts in order of time.
 
-use super::records::{Asked, Came, End, Left, Listener, OfFlow, Sent, Word};
+use super::records::{
+    Asked, Came, End, Interpreter, Left, Listener, OfFlow, Sent, Word, is_for_an_interpreter, is_futex,
+};
 use super::sort::{Keyed, Sorter};
 use crate::pairs::{How, Pairs};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -108,9 +110,25 @@ fn plain<R: Row + Keyed>(host: &Host, dir: &Path, path: &Path) -> io::Result<()>
     sorter.finish(create(path)?)
 }
 
+/// Most futexes of a host that are looked at for whether they are an interpreter's.
+const FUTEXES_MAX: usize = 1 << 16;
+/// A lock of an interpreter is one that was asked for so often after 5 ms: once may be any time-out.
+const ASKED_MIN: u32 = 2;
+
 fn waits(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
-    let (mut waits, mut came) = (Sorter::new(dir), Sorter::new(dir));
+    let (mut waits, mut came, mut interpreters) = (Sorter::new(dir), Sorter::new(dir), Sorter::new(dir));
+    let mut asked: FxHashMap<u64, u32> = FxHashMap::default();
     each::<WaitRow>(host, |r| {
+        if is_futex(r) && is_for_an_interpreter(r) {
+            let it = Interpreter::of(r);
+            if asked.len() < FUTEXES_MAX || asked.contains_key(&it.futex) {
+                let times = asked.entry(it.futex).or_default();
+                *times += 1;
+                if *times == ASKED_MIN {
+                    interpreters.push(it)?;
+                }
+            }
+        }
         if r.cause != cause::OPEN {
             came.push(Came { at: r.at, left: MonoNs(0), task: r.task, cpu: u32::from(r.cpu) })?;
         }
@@ -123,6 +141,7 @@ fn waits(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
         came.push(Came { at: r.from, left: r.to, task: r.task, cpu: u32::from(r.cpu) })
     })?;
     waits.finish(create(&file(dir, "waits", i))?)?;
+    interpreters.finish(create(&file(dir, "interpreters", i))?)?;
     came.finish(create(&file(dir, "cpus", i))?)
 }
 
@@ -265,6 +284,8 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
                         state: TcpState::None,
                         side: r.side.other(),
                         pad: [0; 2],
+                        task: TaskId::UNKNOWN,
+                        pad_end: 0,
                     };
                     sorters[usize::from(other.0.0)].push(mirrored)?;
                 }
@@ -311,6 +332,8 @@ fn end(r: &EndpointRow, peer: Option<((HostId, EndpointId), How)>) -> End {
         state: r.state,
         side: r.side,
         pad: [0; 2],
+        task: r.task,
+        pad_end: 0,
     }
 }
 

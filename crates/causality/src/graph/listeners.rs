@@ -1,8 +1,8 @@
 //! Listeners and the queues before them, and what TCP sent once more.
 
 use super::records::Listener;
-use super::{HostRows, Index};
-use wakepath_model::ids::{EndpointId, HostId, MonoNs};
+use super::{HostRows, Index, NEAR};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{LimitRow, ResentRow};
 
 /// How many connections waited to be accepted at a moment.
@@ -42,6 +42,22 @@ impl Index {
             }
         }
         found
+    }
+
+    /// The lowest port at which a process listens.
+    pub fn listens_at(&self, host: HostId, tgid: u32) -> Option<u16> {
+        let h = self.rows(host)?;
+        let listeners = (0..h.endpoints.listeners.count()).filter_map(|i| self.store.get(&h.endpoints.listeners, i));
+        let is_its = |l: &Listener| l.port != 0 && self.program(host, l.task).is_some_and(|p| p.0 == tgid);
+        listeners.into_iter().find(is_its).map(|l| l.port)
+    }
+
+    /// A task of a process that had an endpoint when that was announced.
+    pub fn has_end(&self, host: HostId, flow: EndpointId) -> Option<TaskId> {
+        let h = self.rows(host)?;
+        let first = self.store.lower_bound(&h.endpoints.ends, (flow.0, 0, 0));
+        let rows = (first..).map_while(|i| self.store.get(&h.endpoints.ends, i).filter(|e| e.flow == flow));
+        rows.take(NEAR as usize).map(|e| e.task).find(|&task| task != TaskId::UNKNOWN)
     }
 
     /// The listeners at a port, those of one endpoint behind each other.

@@ -7,6 +7,7 @@
 //! is the same of them on both hosts. Building it streams each table once; a question costs a few binary searches.
 
 mod build;
+mod futexes;
 mod listeners;
 mod logical;
 mod named;
@@ -19,11 +20,11 @@ mod store;
 
 pub use listeners::Backlog;
 pub use processors::{Held, Holders};
-pub use records::{End, Left, Listener};
+pub use records::{End, Left, Listener, is_for_an_interpreter, is_futex};
 
 use crate::pairs::How;
 use recorded::Recorded;
-use records::{Asked, Came, OfFlow, Sent, Word, place};
+use records::{Asked, Came, Interpreter, OfFlow, Sent, Word, place};
 use rustc_hash::FxHashMap;
 use sort::Keyed as _;
 use std::fs::{self, DirBuilder};
@@ -85,6 +86,8 @@ struct HostRows {
 
 /// What is known of a host's tasks besides what they did and waited for.
 struct Besides {
+    /// Futexes that are interpreters' locks.
+    interpreters: Rows<Interpreter>,
     /// Page faults that slept for a read.
     faults: Rows<FaultRow>,
     /// Waits of logical tasks inside their program.
@@ -199,6 +202,7 @@ impl Index {
                     backlogs: store.open(&build::file(dir, "backlogs", i))?,
                 },
                 besides: Besides {
+                    interpreters: store.open(&build::file(dir, "interpreters", i))?,
                     faults: store.open(&build::file(dir, "faults", i))?,
                     parks: store.open(&build::file(dir, "parks", i))?,
                     ran: store.open(&build::file(dir, "ran", i))?,
@@ -442,6 +446,23 @@ impl Index {
         self.life(host, task, life::FORK).map(|r| (r.at, r.parent))
     }
 
+    /// Whether a process is known to have been selected to be watched: what it does not do is known, too.
+    pub fn is_watched(&self, host: HostId, task: TaskId) -> bool {
+        const GENERATIONS_MAX: usize = 32;
+        let Some(h) = self.rows(host) else { return false };
+        let mut of = task;
+        for _ in 0..GENERATIONS_MAX {
+            if h.recorded.is_whole || self.life(host, of, life::WATCHED).is_some() {
+                return true;
+            }
+            match self.fork(host, of) {
+                Some((_, parent)) if parent != TaskId::UNKNOWN && parent != of => of = parent,
+                _ => return false,
+            }
+        }
+        false
+    }
+
     /// When a task ended, where that was seen.
     pub fn exit(&self, host: HostId, task: TaskId) -> Option<MonoNs> {
         self.life(host, task, life::EXIT).map(|r| r.at)
@@ -450,10 +471,14 @@ impl Index {
     fn life(&self, host: HostId, task: TaskId, what: u8) -> Option<TaskRow> {
         let h = self.rows(host)?;
         let first = self.store.lower_bound(&h.tasks, (u64::from(task.0), 0, 0));
+        let after = self.store.lower_bound(&h.tasks, (u64::from(task.0) + 1, 0, 0));
         // a task is announced again at each segment, but it is made first and ends last
         if what == life::EXIT {
-            let after = self.store.lower_bound(&h.tasks, (u64::from(task.0) + 1, 0, 0));
             return (first..after).rev().take(4).filter_map(|i| self.store.get(&h.tasks, i)).find(|r| r.what == what);
+        }
+        if what == life::WATCHED {
+            let mut rows = (first..after).take(NEAR as usize).filter_map(|i| self.store.get(&h.tasks, i));
+            return rows.find(|r| r.what == what);
         }
         (first..first + 4).filter_map(|i| self.store.get(&h.tasks, i)).find(|r| r.task == task && r.what == what)
     }

@@ -37,6 +37,13 @@ impl Index {
         self.store.get(&h.tasks, first).filter(|r| r.task == task).map_or(NONE, |r| r.runtime)
     }
 
+    /// Whether it is a thread of the kernel: it makes no system calls, and has no pages that are read in for it.
+    pub fn is_kernel(&self, host: HostId, task: TaskId) -> bool {
+        let Some(h) = self.rows(host) else { return false };
+        let first = self.store.lower_bound(&h.tasks, (u64::from(task.0), 0, 0));
+        self.store.get(&h.tasks, first).is_some_and(|r| r.task == task && r.class == 1)
+    }
+
     /// The name of a thread, which may differ from that of its process; empty where it is not known.
     pub fn thread_name(&self, host: HostId, task: TaskId) -> &str {
         let name = self.program(host, task).and_then(|p| Some(self.rows(host)?.text(p.1)));

@@ -16,6 +16,8 @@ pub(super) struct Recorded {
     recordings: Vec<(RangeInclusive<u32>, MonoNs, MonoNs)>,
     /// Intervals in which wait records were lost, in order, apart from each other.
     losses: Vec<(MonoNs, MonoNs)>,
+    /// Everybody on it was watched.
+    pub(super) is_whole: bool,
     /// By the preload library and not by the kernel.
     pub(super) is_by_library: bool,
     /// Its programs were handed one input at a time.
@@ -29,6 +31,7 @@ impl Recorded {
             span: host.span().unwrap_or_default(),
             recordings: host.recordings(),
             losses: losses(host),
+            is_whole: has_flag(flags, "--all"),
             is_by_library: is_by_library(flags),
             is_isolated: has_flag(flags, "--isolate"),
         }

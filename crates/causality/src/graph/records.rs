@@ -4,7 +4,8 @@ use super::sort::{Key, Keyed};
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Side, TaskRow, TcpState, WaitRow,
+    FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Side, TaskRow, TcpState,
+    WaitRow, cause,
 };
 
 fn task(t: TaskId) -> u64 {
@@ -129,6 +130,27 @@ impl Keyed for Asked {
     }
 }
 
+/// A futex on which tasks waited as CPython's do for its interpreter lock.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct Interpreter {
+    /// Where it is: the word without the bits that tell a condition's groups of waiters apart.
+    pub futex: u64,
+}
+
+impl Interpreter {
+    /// The lock to which a futex belongs: glibc's conditions have two words, beside each other, on which tasks wait by turns.
+    pub fn of(w: &WaitRow) -> Interpreter {
+        Interpreter { futex: w.arg0 & !7 }
+    }
+}
+
+impl Keyed for Interpreter {
+    fn key(&self) -> Key {
+        (self.futex, 0, 0)
+    }
+}
+
 /// A text that rows name, once.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -199,6 +221,21 @@ impl Keyed for Sent {
     }
 }
 
+/// How often CPython asks for its interpreter lock (`sys.getswitchinterval`), with what a timer may be late (ns).
+const SWITCH_INTERVAL_NS: std::ops::Range<u64> = 4_900_000..6_000_000;
+
+/// Whether a wait was in futex(2).
+pub fn is_futex(w: &WaitRow) -> bool {
+    // futex, futex_waitv, futex_wait of x86-64
+    matches!(w.syscall, 202 | 449 | 455)
+}
+
+/// Whether a wait ended as CPython's for its interpreter lock do, which asks for it every 5 ms.
+pub fn is_for_an_interpreter(w: &WaitRow) -> bool {
+    let took_ns = w.woken.0.saturating_sub(w.blocked.0);
+    w.cause == cause::TIMER && is_futex(w) && SWITCH_INTERVAL_NS.contains(&took_ns)
+}
+
 /// An endpoint, and the other end where it is known.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, NoUninit, CheckedBitPattern)]
@@ -227,6 +264,10 @@ pub struct End {
     pub side: Side,
     /// Zero.
     pub pad: [u8; 2],
+    /// Who had it when it was announced, 0 where not known.
+    pub task: TaskId,
+    /// Zero.
+    pub pad_end: u32,
 }
 
 /// By endpoint; what knows its other end stands last.

@@ -263,6 +263,8 @@ pub(super) struct Processes {
     pub(super) parents: PerTask<u32>,
     /// Tasks whose names the recorder had to find first.
     pub(super) is_named_late: PerTask<bool>,
+    /// Contexts of an event loop: it goes on with others at its own word.
+    pub(super) is_context: PerTask<bool>,
     /// Since when processes have such: who acted before is not known.
     pub(super) named_since: FxHashMap<u32, MonoNs>,
 }
@@ -287,6 +289,8 @@ pub(super) struct Serving {
     pub(super) migrating: FxHashSet<u32>,
     /// The same among tasks that were named late: what their threads did before says nothing of them.
     pub(super) migrating_named: FxHashSet<u32>,
+    /// How many requests each process replied to, and the longest time in which it did (ns).
+    pub(super) lasted: FxHashMap<u32, (u32, u64)>,
 }
 
 /// Requests that are open.

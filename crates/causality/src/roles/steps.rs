@@ -2,7 +2,7 @@
 
 use super::Roles;
 use super::learned::{Asked, Taken};
-use crate::exchange::{ExId, Side, Slab, Steps};
+use crate::exchange::{ExId, Side, Sign, Slab, Steps};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::OPEN;
 
@@ -168,10 +168,12 @@ impl Steps for Roles {
         self.answerers.closed(xs, x, at);
         // what it called between parts of that reply was for it
         self.workers.first_calls.remove(&e.reply_actor);
+        let process = self.process_of(e.actor);
         if e.replied {
             self.has_replied(e.reply_actor, at);
+            let (count, longest) = self.serving.lasted.entry(process).or_default();
+            (*count, *longest) = (*count + 1, (*longest).max(e.ended.0.saturating_sub(e.began.0)));
         }
-        let process = self.process_of(e.actor);
         if let Some(open) = self.requests.open.get_mut(&process) {
             *open = open.saturating_sub(1);
             if self.connections.dialling.get(&process).is_some_and(|dials| *dials > *open) {
@@ -240,6 +242,19 @@ impl Steps for Roles {
             let round = self.loops.rounds.entry(task);
             round.polled.ready = round.polled.ready.saturating_add(1);
         }
+    }
+
+    fn turns_away(&self, task: TaskId) -> bool {
+        Roles::turns_away(self, task)
+    }
+
+    fn sign(&self, _: &Slab, _: ExId) -> Sign {
+        // whose calls are whose is not known yet
+        Sign { has_dropped: true, ..Sign::default() }
+    }
+
+    fn longest(&self, process: u32) -> u64 {
+        Roles::longest(self, process)
     }
 
     fn process_of(&self, task: TaskId) -> u32 {

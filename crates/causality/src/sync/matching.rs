@@ -1,8 +1,9 @@
 //! Finds what one host sent and another received, in one go over all hosts' sightings side by side.
 //!
 //! What is not matched is forgotten after a window (wait paper, section 3.6): behind a coarse synchronisation a partner
-//! that has not come by then will not come. Names that come twice within the window are ambiguous and say nothing, so a
-//! retransmission is never paired with the wrong original; therefore a match is told when its window is over.
+//! that has not come by then will not come. What comes several times within the window under one name is matched in order where
+//! one host sent it as often as one other received it. Otherwise the name is ambiguous and says nothing, so a retransmission is never
+//! paired with an original that was lost; therefore a match is told when its window is over.
 
 use super::connections::{Connections, Piece, Stream};
 use super::sighting::{Evidence, Sighting};
@@ -24,13 +25,46 @@ pub struct Match {
 
 #[derive(Clone, Copy)]
 struct Unit {
-    /// Host and time of the first send and receive, and how many there were.
-    sent: Option<(usize, u64)>,
-    received: Option<(usize, u64)>,
-    sends: u32,
-    receives: u32,
+    sent: Seen,
+    received: Seen,
     evidence: Evidence,
     carries: Option<(u64, u32, u32)>,
+}
+
+/// Most times that one name is matched: more often it is no name.
+const TIMES_MAX: usize = 4;
+
+/// How often and when something of one name was sent, or received.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    host: usize,
+    count: u32,
+    /// The first ones, in order.
+    at: [u64; TIMES_MAX],
+    /// Several hosts saw it.
+    is_of_several: bool,
+}
+
+impl Seen {
+    fn add(&mut self, host: usize, at: u64) {
+        self.is_of_several |= self.count > 0 && host != self.host;
+        self.host = host;
+        if let Some(place) = self.at.get_mut(self.count as usize) {
+            *place = at;
+        }
+        self.count = self.count.saturating_add(1);
+    }
+
+    fn first(&self) -> Option<(usize, u64)> {
+        (self.count > 0).then_some((self.host, self.at[0]))
+    }
+
+    /// Where it was sent as often as it was received: the times of both, in order.
+    fn with(&self, received: &Seen) -> Option<impl Iterator<Item = (u64, u64)>> {
+        let n = self.count as usize;
+        let is_sure = self.count == received.count && n <= TIMES_MAX && !self.is_of_several && !received.is_of_several;
+        is_sure.then(|| self.at.into_iter().zip(received.at).take(n))
+    }
 }
 
 /// The matcher. Times by which things are forgotten are of the coarse line.
@@ -177,20 +211,14 @@ impl Matcher {
         let mut is_new = false;
         let unit = self.units.entry(key).or_insert_with(|| {
             is_new = true;
-            Unit { sent: None, received: None, sends: 0, receives: 0, evidence, carries }
+            Unit { sent: Seen::default(), received: Seen::default(), evidence, carries }
         });
-        if sent {
-            unit.sends += 1;
-            unit.sent = unit.sent.or(Some((host, at)));
-        } else {
-            unit.receives += 1;
-            unit.received = unit.received.or(Some((host, at)));
-        }
+        if sent { &mut unit.sent } else { &mut unit.received }.add(host, at);
         if self.window.is_some() {
             if is_new {
                 self.units_until.push_back((until, key));
             }
-        } else if unit.sends > 0 && unit.receives > 0 {
+        } else if unit.sent.count > 0 && unit.received.count > 0 {
             let unit = *unit;
             self.units.remove(&key);
             self.tell_unit(&unit, out);
@@ -198,26 +226,29 @@ impl Matcher {
     }
 
     fn tell_unit(&mut self, unit: &Unit, out: &mut impl FnMut(Match)) {
-        match (unit.sent, unit.received) {
+        match (unit.sent.first(), unit.received.first()) {
             (Some(sent), Some(received)) => {
                 if sent.0 == received.0 {
                     return;
                 }
-                if unit.sends > 1 || unit.receives > 1 {
+                let Some(pairs) = unit.sent.with(&unit.received) else {
                     *self.ambiguous.entry((sent.0, received.0)).or_default() += 1;
-                } else {
+                    return;
+                };
+                for (sent_at, received_at) in pairs {
+                    let (sent, received) = ((sent.0, sent_at), (received.0, received_at));
                     out(Match { sent, received, evidence: unit.evidence, again: false });
                 }
             }
             (Some((host, at)), None) | (None, Some((host, at))) => {
                 let Some((direction, start, len)) = unit.carries else { return };
-                if unit.sends + unit.receives > 1 {
+                if unit.sent.count + unit.received.count > 1 {
                     return;
                 }
                 let until = self.until();
                 let piece = Piece { host, start, len, first: at, last: at, until, told: false };
                 let stream = self.packets.entry(direction).or_default();
-                if unit.sends > 0 {
+                if unit.sent.count > 0 {
                     stream.sent.push_back(piece)
                 } else {
                     stream.received.push_back(piece)
@@ -300,5 +331,43 @@ fn join(stream: &mut Stream, out: &mut impl FnMut(Match)) {
         // what ends before what was read just now has been read before
         let is_before = |p: &Piece| (p.start.wrapping_add(p.len).wrapping_sub(start) as i32) <= 0;
         while pop_if(sent, is_before).is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sightings of one name: host, whether it was sent, time.
+    fn matched(seen: &[(usize, bool, u64)]) -> (Vec<(u64, u64)>, u64) {
+        let mut matcher = Matcher::new(Some(1000));
+        let mut found = Vec::new();
+        let mut out = |m: Match| found.push((m.sent.1, m.received.1));
+        for &(host, sent, at) in seen {
+            let sighting = Sighting::Unit { key: 7, sent, at, evidence: Evidence::Packet, carries: None };
+            matcher.see(host, at as i64, &sighting, &mut out);
+        }
+        matcher.finish(&mut out);
+        (found, matcher.ambiguous.values().sum())
+    }
+
+    #[test]
+    fn a_name_that_came_as_often_as_it_was_sent_is_matched_in_order() {
+        let (a, b) = (0, 1);
+        assert_eq!(matched(&[(a, true, 10), (b, false, 12)]), (vec![(10, 12)], 0));
+        let twice = [(a, true, 10), (b, false, 12), (a, true, 200), (b, false, 203)];
+        assert_eq!(matched(&twice), (vec![(10, 12), (200, 203)], 0));
+        let crossed = [(a, true, 10), (a, true, 200), (b, false, 201), (b, false, 203)];
+        assert_eq!(matched(&crossed), (vec![(10, 201), (200, 203)], 0));
+    }
+
+    #[test]
+    fn a_name_of_which_one_was_lost_or_that_others_sent_says_nothing() {
+        let (a, b, c) = (0, 1, 2);
+        assert_eq!(matched(&[(a, true, 10), (a, true, 200), (b, false, 203)]), (vec![], 1));
+        assert_eq!(matched(&[(a, true, 10), (b, false, 12), (b, false, 14)]), (vec![], 1));
+        assert_eq!(matched(&[(a, true, 10), (c, true, 11), (b, false, 12), (b, false, 14)]), (vec![], 1));
+        let many: Vec<_> = (0..10).map(|i| (usize::from(i % 2 == 1), i % 2 == 0, 10 * (i + 1))).collect();
+        assert_eq!(matched(&many), (vec![], 1));
     }
 }

@@ -5,8 +5,8 @@ use crate::tasks::Tasks;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    DescriptorRow, InputRow, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow, StayRow, TcpState,
-    WaitRow, gaps, limit,
+    Cause, DescriptorRow, InputRow, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow, StayRow, TcpState,
+    WaitRow, cause, gaps, limit,
 };
 use wakepath_wire::{self as w, Frame};
 
@@ -42,6 +42,7 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, si
     let cause = code(sub & !w::SUB_LAST, at, sink);
     let bit = |sub_bit, gap| if r.head.sub & sub_bit == 0 { 0 } else { gap };
     let gaps = bit(w::SUB_GAP, gaps::BEFORE) | bit(w::SUB_LAST, gaps::AFTER);
+    let (is_lock, holder) = lock_of(tasks, r, cause);
     let logical = who.filter(|who| who.key != 0).map_or(TaskId::UNKNOWN, |who| tasks.logical(r.tgid, &who, at, sink));
     sink.push(&WaitRow {
         at,
@@ -51,15 +52,17 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, si
         arg0: r.arg0,
         task,
         by: if r.by_tid != 0 { tasks.known(r.by_tid) } else { TaskId::UNKNOWN },
-        rcv_seq: r.rcv_seq,
+        rcv_seq: if is_lock { 0 } else { r.rcv_seq },
         state: r.state,
         syscall: r.syscall,
         cpu: r.cpu,
         woken_cpu: r.woken_cpu,
         cause,
         is_told: u8::from(who.is_some()),
+        is_lock: u8::from(is_lock),
         gaps,
         logical,
+        holder,
         ..Default::default()
     });
 }
@@ -77,6 +80,14 @@ pub(super) fn stay<S: RowSink>(tasks: &mut Tasks, r: &w::Stay, sink: &mut S) {
         cpu: r.cpu as u16,
         ..Default::default()
     });
+}
+
+/// Whether a wait was for a lock by what its futex's word said, and which thread held that.
+fn lock_of(tasks: &Tasks, r: &w::Wait, ended_by: Cause) -> (bool, TaskId) {
+    const FUTEX: u16 = 202;
+    let is_lock = r.syscall == FUTEX && ended_by != cause::SOCKET && r.rcv_seq & w::FUTEX_LOCK != 0;
+    let tid = if is_lock { r.rcv_seq & !w::FUTEX_LOCK } else { 0 };
+    (is_lock, if tid == 0 { TaskId::UNKNOWN } else { tasks.known(tid) })
 }
 
 /// Where a task waited.

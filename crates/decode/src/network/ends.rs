@@ -49,6 +49,7 @@ impl EndsReader {
         self.link.take(packet, &mut |inner| ends = Ends::of(inner).or(ends), &mut self.counts);
         // what is wrong with a capture is told where it is read for requests
         self.counts.take().for_each(drop);
+        self.counts.take_unread().for_each(drop);
         ends
     }
 }

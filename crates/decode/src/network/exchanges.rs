@@ -61,6 +61,8 @@ pub(super) struct ExchangeTracker {
     joined: bool,
     /// A message of each direction was met.
     met: [bool; 2],
+    /// It is said to all who listen: nobody owes an answer, and what answers comes in another flow.
+    pub to_all: bool,
 }
 
 impl ExchangeTracker {
@@ -81,13 +83,15 @@ impl ExchangeTracker {
             latest: MonoNs(0),
             joined: !whole,
             met: [false; 2],
+            to_all: false,
         }
     }
 
     /// Of the same flow, of which nothing was said.
     pub fn anew(&self) -> ExchangeTracker {
         // What is said again is said by the same one, so that a word does not seem to come from two clients.
-        ExchangeTracker::new(self.flow, self.protocol, self.speech, !self.joined)
+        let to_all = self.to_all;
+        ExchangeTracker { to_all, ..ExchangeTracker::new(self.flow, self.protocol, self.speech, !self.joined) }
     }
 
     /// The flow turned to `dir`.
@@ -347,7 +351,8 @@ impl ExchangeTracker {
     fn write<S: RowSink>(&mut self, mut row: SniffedExchangeRow, what: u8, out: &mut S) {
         row.what = what;
         let times = [row.request_last, row.request_head, row.reply_first, row.reply_head, row.reply_last];
-        row.at = times.into_iter().fold(row.request_first, MonoNs::max);
+        // Not before the rows that told of it as open: readers take rows in the order of their times.
+        row.at = times.into_iter().fold(row.at.max(row.request_first), MonoNs::max);
         match what {
             exchange_row::OPEN => row.at = self.latest.max(row.at),
             exchange_row::REPLY_ONLY | exchange_row::REPLY_MISSED => out.count(defect::NET_UNPAIRED, row.at),

@@ -2,7 +2,7 @@
 
 use super::datagrams::Datagrams;
 use super::exchanges::Ending;
-use super::link::Inner;
+use super::link::{Inner, Unread};
 use super::row::{Carrier, Flow, Key, TUNNELS_MAX};
 use super::servers::{NONE, Servers};
 use super::sniffed::{Sniffed, SnifferOptions};
@@ -96,6 +96,18 @@ impl Flows {
             },
             _ => self.datagram(inner, (0, 0), (&[], wire.into()), out, done),
         }
+    }
+
+    /// Counts a packet that carries no IP with its like.
+    pub fn unread<S: RowSink>(
+        &mut self,
+        (unread, at, wire_bytes): (Unread, MonoNs, u32),
+        out: &mut S,
+        done: &mut Sniffed,
+    ) {
+        let inner = Inner::without_ip(unread, at, wire_bytes, done.packets as u32);
+        self.idle(at, out, done);
+        self.datagram(&inner, (0, unread.number), (&[], wire_bytes.into()), out, done);
     }
 
     fn segment<S: RowSink>(&mut self, inner: &Inner<'_>, segment: &Segment<'_>, out: &mut S, done: &mut Sniffed) {

@@ -94,6 +94,7 @@ impl Datagram {
     /// What the fragments carried, as far as it is known from the begin on.
     pub(super) fn walk(&self) -> Walk<'_> {
         Walk {
+            reason: "",
             bytes: &self.bytes,
             wire: self.length,
             at: self.at,

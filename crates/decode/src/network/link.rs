@@ -5,16 +5,20 @@
 
 #[cfg(test)]
 mod captures;
+mod ether;
 mod ip;
+mod ppp;
 #[cfg(test)]
 mod tests;
 mod tunnels;
+mod wireless;
 
 pub(super) use ip::Piece;
 
 use super::fragments::{Added, Datagram, Fragments};
 use wakepath_model::defects::id;
 use wakepath_model::ids::MonoNs;
+use wakepath_protocols::mask;
 use wakepath_wire::packet::{Packet, link};
 
 /// Headers one inside the other in one packet, some 16 tunnels; what lies deeper is not looked at.
@@ -48,6 +52,30 @@ pub(crate) struct Inner<'a> {
     pub payload: &'a [u8],
     /// Bytes on the wire, from the transport header on. Of a datagram whose fragments did not all come: those that came.
     pub payload_length: u32,
+    /// Why nobody looks into it, empty where somebody may.
+    pub reason: &'static str,
+}
+
+impl Inner<'static> {
+    /// What stands for a packet without IP, so that it is counted with its like: an address family of 0, the kind's number as
+    /// the server's port. `number`: the packet's own.
+    pub fn without_ip(unread: Unread, at: MonoNs, wire_bytes: u32, number: u32) -> Inner<'static> {
+        let mut dst = [0; 16];
+        dst[..8].copy_from_slice(&mask::fnv1a(unread.what.as_bytes()).to_le_bytes());
+        Inner {
+            at,
+            tunnel: 0,
+            family: 0,
+            src: [0; 16],
+            dst,
+            ip_protocol: 0,
+            ip_id: number.clamp(1, u32::MAX - 1),
+            wire_bytes,
+            payload: &[],
+            payload_length: wire_bytes,
+            reason: unread.what,
+        }
+    }
 }
 
 /// What was met besides packets.
@@ -59,12 +87,19 @@ pub(crate) struct Counts {
     pub fragments: u64,
     /// Defects since the last [`Counts::take`].
     defects: Vec<(&'static str, MonoNs)>,
+    /// What was not looked into since the last [`Counts::take_unread`]: when, and bytes on the wire.
+    unread: Vec<(Unread, MonoNs, u32)>,
 }
 
 impl Counts {
     /// Hands over the defects met since the last call.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = (&'static str, MonoNs)> + '_ {
         self.defects.drain(..)
+    }
+
+    /// Hands over what was not looked into since the last call: what it is, when it passed, and its bytes on the wire.
+    pub(crate) fn take_unread(&mut self) -> impl Iterator<Item = (Unread, MonoNs, u32)> + '_ {
+        self.unread.drain(..)
     }
 
     pub(super) fn defect(&mut self, id: &'static str, at: MonoNs) {
@@ -77,11 +112,27 @@ pub(crate) struct Link {
     fragments: Fragments,
 }
 
+/// What a packet carries that is not looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unread {
+    /// What it is, as people call it.
+    pub what: &'static str,
+    /// Its number among those of its kind: an EtherType, a protocol of PPP, a service access point of LLC; 0 = it has none.
+    pub number: u16,
+}
+
+impl Unread {
+    /// The stop that it is.
+    fn stop<T>(what: &'static str, number: u16) -> Result<T, Stop> {
+        Err(Stop::NotIp(Unread { what, number }))
+    }
+}
+
 /// Why a packet gave nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// It carries no IP.
-    NotIp,
+    /// It carries no IP, or none that can be read.
+    NotIp(Unread),
     /// It is a fragment that does not fit to others.
     Fragments,
     /// A header was not captured whole.
@@ -129,12 +180,14 @@ pub(super) struct Walk<'a> {
     pub ip: Ip,
     /// How many headers were left behind.
     pub headers: u32,
+    /// Why nobody looks into what is left, empty where somebody may.
+    pub reason: &'static str,
 }
 
 impl<'a> Walk<'a> {
     fn new(bytes: &'a [u8], wire: u32, at: MonoNs) -> Walk<'a> {
         let ip = Ip { family: 0, src: [0; 16], dst: [0; 16], protocol: 0, id: u32::MAX, wire_bytes: 0 };
-        Walk { bytes, wire, at, tunnel: 0, ip, headers: 0 }
+        Walk { bytes, wire, at, tunnel: 0, ip, headers: 0, reason: "" }
     }
 
     /// The next `N` bytes, which stay.
@@ -178,6 +231,7 @@ impl<'a> Walk<'a> {
             wire_bytes: self.ip.wire_bytes,
             payload: self.bytes,
             payload_length: self.wire,
+            reason: self.reason,
         }
     }
 }
@@ -192,6 +246,8 @@ enum Around {
     Geneve,
     GreKey,
     Erspan,
+    Pbb,
+    Nsh,
 }
 
 /// The finalizer of SplitMix64 (Steele, Lea and Flood: Fast splittable pseudorandom number generators, 2014, fig. 15).
@@ -216,7 +272,7 @@ impl Link {
         let wire = packet.length.max(packet.bytes.len() as u32);
         let mut walk = Walk::new(packet.bytes, wire, at);
         let done = link_layer(packet.link, &mut walk).and_then(|layer| self.walk(walk, layer, out, counts));
-        tell(done, at, counts);
+        tell(done, at, wire, counts);
     }
 
     /// It is `now`: gives up datagrams whose fragments did not all come in time.
@@ -225,8 +281,9 @@ impl Link {
             counts.defect(id::NET_FRAGMENT, datagram.as_ref().map_or(now, Datagram::at));
             if let Some(datagram) = datagram {
                 let at = datagram.at();
+                let wire = datagram.walk().ip.wire_bytes;
                 let done = self.datagram(datagram, out, counts);
-                tell(done, at, counts);
+                tell(done, at, wire, counts);
             }
         }
     }
@@ -266,7 +323,7 @@ impl Link {
                     let header: &[u8; 14] = walk.next()?;
                     Layer::Type(u16::from_be_bytes([header[12], header[13]]))
                 }
-                Layer::Type(number) => ether_type(number, &mut walk)?,
+                Layer::Type(number) => ether::inside(number, &mut walk)?,
                 Layer::Ip => match ip::header(&mut walk)? {
                     None => Layer::Transport,
                     Some(piece) => {
@@ -288,11 +345,14 @@ impl Link {
     }
 }
 
-fn tell(done: Result<(), Stop>, at: MonoNs, counts: &mut Counts) {
+fn tell(done: Result<(), Stop>, at: MonoNs, wire: u32, counts: &mut Counts) {
     match done {
         Ok(()) => {}
         Err(Stop::Fragments) => counts.defect(id::NET_FRAGMENT, at),
-        Err(Stop::NotIp) => counts.not_ip += 1,
+        Err(Stop::NotIp(unread)) => {
+            counts.not_ip += 1;
+            counts.unread.push((unread, at, wire));
+        }
         Err(Stop::Cut) => counts.defect(id::NET_CUT, at),
         Err(Stop::Malformed) => counts.defect(id::NET_MALFORMED, at),
         Err(Stop::TooDeep) => counts.defect(id::NET_TOO_DEEP, at),
@@ -310,7 +370,7 @@ fn link_layer(link: u32, walk: &mut Walk<'_>) -> Result<Layer, Stop> {
             // Of the capturing system, in its byte order: 2 everywhere; IPv6 is 10 in Linux, 24, 28 and 30 in the BSDs.
             match u32::from_be_bytes(*family).min(u32::from_le_bytes(*family)) {
                 2 | 10 | 24 | 28 | 30 => Ok(Layer::Ip),
-                _ => Err(Stop::NotIp),
+                family => Unread::stop("an address family that is not IP", family as u16),
             }
         }
         link::LINUX_SLL => {
@@ -322,50 +382,5 @@ fn link_layer(link: u32, walk: &mut Walk<'_>) -> Result<Layer, Stop> {
             Ok(Layer::Type(u16::from_be_bytes([header[0], header[1]])))
         }
         _ => Err(Stop::UnknownLink),
-    }
-}
-
-/// Strips what stands between an EtherType and an IP packet.
-fn ether_type(number: u16, walk: &mut Walk<'_>) -> Result<Layer, Stop> {
-    match number {
-        0x0800 | 0x86dd => Ok(Layer::Ip),
-        // 802.1Q, 802.1ad, and what was used before that.
-        0x8100 | 0x88a8 | 0x9100 => {
-            let tag: &[u8; 4] = walk.next()?;
-            let vlan = u16::from_be_bytes([tag[0], tag[1]]) & 0x0fff;
-            // 0 is a priority alone.
-            if vlan != 0 {
-                walk.enter(Around::Vlan, u64::from(vlan));
-            }
-            Ok(Layer::Type(u16::from_be_bytes([tag[2], tag[3]])))
-        }
-        0x8847 | 0x8848 => {
-            // Labels up to the one that says it is the last (RFC 3032 §2.1).
-            while walk.next::<4>()?[2] & 1 == 0 {}
-            // Nothing says what follows. IP is told by its version, Ethernet by the control word (RFC 4385 §3, RFC 4448).
-            match walk.head::<1>()?[0] >> 4 {
-                4 | 6 => Ok(Layer::Ip),
-                0 => walk.skip(4).map(|()| Layer::Ethernet),
-                _ => Err(Stop::NotIp),
-            }
-        }
-        // PPPoE, sessions (RFC 2516 §4).
-        0x8864 => {
-            let header: &[u8; 8] = walk.next()?;
-            if header[0] != 0x11 {
-                return Err(Stop::Malformed);
-            }
-            walk.enter(Around::Pppoe, u64::from(u16::from_be_bytes([header[2], header[3]])));
-            match u16::from_be_bytes([header[6], header[7]]) {
-                0x0021 | 0x0057 => Ok(Layer::Ip),
-                _ => Err(Stop::NotIp),
-            }
-        }
-        // A length: IEEE 802.3 with LLC, and behind it an EtherType if that is SNAP.
-        0..=0x05dc => match walk.next::<8>() {
-            Ok(&[0xaa, 0xaa, 3, 0, 0, 0, high, low]) => Ok(Layer::Type(u16::from_be_bytes([high, low]))),
-            _ => Err(Stop::NotIp),
-        },
-        _ => Err(Stop::NotIp),
     }
 }

@@ -120,6 +120,7 @@ impl<S: RowSink> Sniffer<S> {
         link.take(packet, &mut |inner| flows.take(inner, out, done), counts);
         (done.not_ip, done.fragments) = (counts.not_ip, counts.fragments);
         counts.take().for_each(|(defect, at)| out.count(defect, at));
+        counts.take_unread().for_each(|unread| flows.unread(unread, out, done));
     }
 
     /// The source lost `count` packets between `from` and `at`: what spans that time is no longer certain. The numbers of
@@ -138,6 +139,7 @@ impl<S: RowSink> Sniffer<S> {
         let Sniffer { out, done, link, counts, flows, .. } = self;
         link.idle(now, &mut |inner| flows.take(inner, out, done), counts);
         counts.take().for_each(|(defect, at)| out.count(defect, at));
+        counts.take_unread().for_each(|unread| flows.unread(unread, out, done));
         flows.idle(now, out, done);
     }
 
@@ -150,6 +152,7 @@ impl<S: RowSink> Sniffer<S> {
         let Sniffer { out, done, link, counts, flows, .. } = self;
         link.finish(&mut |inner| flows.take(inner, out, done), counts);
         counts.take().for_each(|(defect, at)| out.count(defect, at));
+        counts.take_unread().for_each(|unread| flows.unread(unread, out, done));
         flows.finish(out, done);
     }
 }

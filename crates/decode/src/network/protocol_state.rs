@@ -8,7 +8,7 @@ use crate::recurring::{Asker, address_number};
 use crate::words::{Boxed, Speech};
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
 use wakepath_model::rows::side_how;
-use wakepath_protocols::{Dir, Processor, Protocol, Transport, Verdict, recognise};
+use wakepath_protocols::{Dir, Likely, Processor, Protocol, Transport, Verdict, recognise};
 
 /// After how many turns without a recognised message a flow is called opaque.
 const TRIES: u8 = 6;
@@ -44,6 +44,8 @@ pub(super) struct About<'a> {
     pub side: &'a mut Side,
     /// The first byte of each direction is known to be that of its stream.
     pub whole: bool,
+    /// One end is an address of all, or of a group.
+    pub to_all: bool,
 }
 
 impl About<'_> {
@@ -77,6 +79,7 @@ enum State {
         /// Turns that may still bring it.
         tries: u8,
         first: Option<Box<First>>,
+        likely: Likely,
     },
     Known(Box<Known>),
     Opaque(&'static str),
@@ -101,7 +104,7 @@ impl ProtocolState {
     /// Of a flow that has said nothing yet.
     pub fn new() -> ProtocolState {
         ProtocolState {
-            state: State::Listening { tries: TRIES, first: None },
+            state: State::Listening { tries: TRIES, first: None, likely: Likely::default() },
             last: None,
             is_unrecognised: false,
             undecided: None,
@@ -185,6 +188,11 @@ impl ProtocolState {
     fn pass<S: RowSink>(&mut self, piece: Piece<'_>, turned: bool, votes: bool, about: &mut About<'_>, out: &mut S) {
         let State::Known(known) = &mut self.state else { return };
         let dir = about.side.dir(piece.direction);
+        if about.to_all {
+            // All ask and all answer: each datagram tells what it is.
+            let dir = known.protocol.direction(piece.bytes).unwrap_or(dir);
+            return known.take(piece, dir, turned, out);
+        }
         let begins = votes && (turned || about.transport == Transport::Datagram);
         let Some(undecided) = &mut self.undecided else {
             if begins
@@ -213,7 +221,7 @@ impl ProtocolState {
     }
 
     fn listen<S: RowSink>(&mut self, piece: Piece<'_>, about: &mut About<'_>, out: &mut S) {
-        let State::Listening { tries, first } = &mut self.state else { return };
+        let State::Listening { tries, first, likely } = &mut self.state else { return };
         let turned = self.last.replace(piece.direction) != Some(piece.direction);
         if turned && first.take().is_some() {
             self.is_unrecognised = true;
@@ -225,6 +233,7 @@ impl ProtocolState {
             first.bytes.extend_from_slice(piece.bytes);
             first.pieces.push((piece.bytes.len(), piece.at, piece.ack));
             whole = Some(&first.bytes[..]);
+            likely.again();
         } else if !begins || piece.bytes.is_empty() {
             self.is_unrecognised |= piece.length > 0;
             return;
@@ -232,7 +241,7 @@ impl ProtocolState {
         let bytes = whole.unwrap_or(piece.bytes);
         let side = (about.side.how == side_how::HANDSHAKE).then(|| about.side.dir(piece.direction));
         let all = piece.bytes.len() as u64 == piece.length;
-        match recognise(about.transport, side, bytes, about.ports) {
+        match recognise(about.transport, side, bytes, about.ports, likely) {
             Verdict::Protocol(protocol, dir) => {
                 if let Some(why) = protocol.about().opaque {
                     self.state = State::Opaque(why);
@@ -248,7 +257,9 @@ impl ProtocolState {
                     if reported.is_some() {
                         about.side.how = side_how::PROTOCOL;
                     }
-                    self.undecided = Some(Box::new(Undecided::new(i32::from(reported.is_some()))));
+                    if !about.to_all {
+                        self.undecided = Some(Box::new(Undecided::new(i32::from(reported.is_some()))));
+                    }
                 }
                 let first = first.take();
                 self.know(protocol, first, piece, about, out);
@@ -289,7 +300,9 @@ impl ProtocolState {
         let name = out.intern(protocol.id().as_bytes());
         let whole = about.whole && !self.is_unrecognised;
         let speech = Speech { protocol, asker: about.asker() };
-        let tracker = ExchangeTracker::new(about.flow, name, speech, whole || about.transport == Transport::Datagram);
+        let mut tracker =
+            ExchangeTracker::new(about.flow, name, speech, whole || about.transport == Transport::Datagram);
+        tracker.to_all = about.to_all;
         self.state = State::Known(Box::new(Known::new(protocol, tracker)));
         let stream = about.transport == Transport::Stream;
         let Some(first) = first else {

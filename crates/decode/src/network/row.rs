@@ -2,7 +2,7 @@
 
 use super::datagrams::Datagrams;
 use super::exchanges::Ending;
-use super::link::Inner;
+use super::link::{FAMILY_IP4, Inner};
 use super::piece::Piece;
 use super::protocol_state::{About, ProtocolState, Side};
 use super::servers::{End, NONE, Servers, rank};
@@ -43,6 +43,14 @@ impl Key {
 
     fn addresses(&self) -> [[u64; 2]; 2] {
         self.ends.map(|end| end.0)
+    }
+
+    /// One of its ends is a group (RFC 5771, RFC 4291 §2.7), or all that are near (RFC 919).
+    fn is_to_all(&self) -> bool {
+        (0..2).map(|direction| self.address(direction)).any(|address| match self.family {
+            FAMILY_IP4 => address[0] & 0xf0 == 0xe0 || address[..4] == [0xff; 4],
+            _ => address[0] == 0xff,
+        })
     }
 
     fn port(&self, direction: usize) -> u16 {
@@ -110,10 +118,12 @@ impl Flow {
         let stream = segment.is_some();
         let protocol_state = match inner.ip_protocol {
             6 | 17 => ProtocolState::new(),
-            _ => ProtocolState::opaque("neither TCP nor UDP"),
+            _ if inner.reason.is_empty() => ProtocolState::opaque("neither TCP nor UDP"),
+            _ => ProtocolState::opaque(inner.reason),
         };
         let side = match segment.and_then(|segment| opener(direction, segment)) {
             Some(client) => Side { client, how: side_how::HANDSHAKE },
+            None if key.family == 0 => Side { client: direction, how: side_how::PORT },
             None => by_port(&key, direction, stream, servers),
         };
         // The client's first number where it is known: both the SYN and its answer say it.
@@ -254,6 +264,7 @@ impl Flow {
             addresses: self.key.addresses(),
             side: &mut self.side,
             whole: true,
+            to_all: self.key.is_to_all(),
         };
         self.protocol_state.take(Piece { direction, pos, bytes, length, at: inner.at, ack: 0 }, &mut about, out);
         true
@@ -262,7 +273,9 @@ impl Flow {
     fn parts<'a, S: RowSink>(&'a mut self, out: &'a mut S) -> (Option<&'a mut Tcp>, Listener<'a, S>) {
         let Flow { carrier, protocol_state, side, id, key, .. } = self;
         let tcp = if let Carrier::Tcp(tcp) = carrier { Some(tcp) } else { None };
-        let whole = tcp.as_ref().is_some_and(|tcp| tcp.directions.iter().all(|direction| direction.exact));
+        let whole = tcp
+            .as_ref()
+            .is_some_and(|tcp| tcp.directions.iter().all(|direction| direction.exact || !direction.started));
         let about = About {
             flow: *id,
             transport: Transport::Stream,
@@ -270,6 +283,7 @@ impl Flow {
             addresses: key.addresses(),
             side,
             whole,
+            to_all: false,
         };
         (tcp, Listener { protocol_state, about, out })
     }

@@ -52,7 +52,7 @@ async fn call(stream: TcpStream, address: &str, message: &[u8]) -> io::Result<An
     };
     let answer = match head.headers.contains_key("grpc-status") {
         true => answer(&head.headers, &[]),
-        false if head.status != http::StatusCode::OK => Ok(Answer::of_http(head.status.as_u16(), String::new())),
+        false if head.status != http::StatusCode::OK => Ok(Answer::of_http(head.status.as_u16(), String::new(), None)),
         false => {
             let (message, trailers) = taken(body).await?;
             answer(&trailers.unwrap_or_default(), &message)
@@ -113,6 +113,7 @@ fn answer(headers: &HeaderMap, message: &[u8]) -> io::Result<Answer> {
             status: format!("gRPC status {status}"),
             text: decoded(text("grpc-message").unwrap_or_default()),
             is_later: LATER.contains(&status),
+            after: None,
         }),
     }
 }

@@ -18,6 +18,8 @@ const TOLD_MAX: usize = 64;
 pub struct Paths<'a> {
     recording: Recording<'a>,
     reader: Reader<'a>,
+    /// The longest waits are told one by one, and not only their sums.
+    tells_each: bool,
 }
 
 /// What a span's part of the critical path went to.
@@ -30,10 +32,11 @@ pub struct Spent {
 }
 
 impl<'a> Paths<'a> {
-    /// For the requests of a recording.
-    pub fn new(recording: Recording<'a>) -> Paths<'a> {
+    /// For the requests of a recording. With `tells_each`, the longest waits are told one by one beside their sums: some 30 kB
+    /// more a request.
+    pub fn new(recording: Recording<'a>, tells_each: bool) -> Paths<'a> {
         let reader = Reader::new(recording.folder, recording.index, recording.names);
-        Paths { recording, reader }
+        Paths { recording, reader, tells_each }
     }
 
     /// By span. Nothing where the path is incomplete or no whole reply came: what is not known would look like something else.
@@ -49,7 +52,7 @@ impl<'a> Paths<'a> {
             let span = s.span.unwrap_or(0);
             let Some(of) = spent.get_mut(span as usize) else { return };
             *of.causes.entry(what.cause).or_default() += s.duration_ns();
-            if what.cause != Cause::Cpu {
+            if self.tells_each && what.cause != Cause::Cpu {
                 longest.push((s.duration_ns(), span, s.clone(), what.cause));
                 if longest.len() >= 2 * TOLD_MAX {
                     keep_longest(&mut longest);

@@ -1,11 +1,17 @@
-//! How requests come: from clients that wait for an answer before they ask again, or whatever becomes of those before.
+//! How requests come: from clients that wait for an answer before they ask again, or whatever becomes of those before; and
+//! which clients ask for something else than the others.
 
 use super::ArrivalModel;
 use super::requests::services::most_at_once;
-use crate::jobs::Arrivals;
+use crate::jobs::{Arrivals, Crowd};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId};
+
+/// A connection.
+type Flow = (HostId, EndpointId);
+/// From its first request to its last reply.
+type Life = (CommonNs, CommonNs);
 
 /// A request from outside.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +40,9 @@ const KEPT: usize = 2;
 /// Part of the time in which nearly the same number must be under way, for clients with a connection a request to count
 /// as closed.
 const STEADY: f64 = 0.8;
+
+/// Who begins and ends within this part of the recording from its ends was there all the time: one part in so many.
+const EDGE: u64 = 5;
 
 /// Infers how requests come; `coming` is in order of time. `wanted`: the caller knows.
 ///
@@ -110,21 +119,80 @@ fn by_turn(coming: &[Coming]) -> Vec<u64> {
     coming.iter().enumerate().map(pause).collect()
 }
 
-/// The slope of the pause after an answer over the time that the answer took, over all connections; `None` where
-/// answers hardly differ.
+/// The slope of the pause after an answer over the time that the answer took, within connections: that some clients pause
+/// longer than others, which are answered later, says nothing of either. `None` where answers hardly differ.
 fn slope(coming: &[Coming]) -> Option<f64> {
-    let mut last: FxHashMap<(HostId, EndpointId), Coming> = FxHashMap::default();
-    let mut pairs = Vec::new();
+    // the last request, and of those before it how long the answer and the pause after it took
+    type Told = (Coming, Vec<(f64, f64)>);
+    let mut flows: FxHashMap<Flow, Told> = FxHashMap::default();
     for c in coming {
-        if let Some(l) = last.insert(c.flow, *c) {
-            pairs.push((between(l.came, l.left) as f64, between(l.left, c.came) as f64));
+        match flows.get_mut(&c.flow) {
+            Some((l, pairs)) => {
+                pairs.push((between(l.came, l.left) as f64, between(l.left, c.came) as f64));
+                *l = *c;
+            }
+            None => {
+                flows.insert(c.flow, (*c, Vec::new()));
+            }
         }
     }
-    let n = pairs.len() as f64;
-    let (mx, my) = (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
-    let xx: f64 = pairs.iter().map(|p| (p.0 - mx).powi(2)).sum();
-    let xy: f64 = pairs.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum();
-    (pairs.len() >= 16 && xx > 0.0).then(|| xy / xx)
+    let (mut count, mut xx, mut xy) = (0, 0.0, 0.0);
+    for (_, pairs) in flows.values() {
+        let n = pairs.len() as f64;
+        let (mx, my) = (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
+        count += pairs.len();
+        xx += pairs.iter().map(|p| (p.0 - mx).powi(2)).sum::<f64>();
+        xy += pairs.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum::<f64>();
+    }
+    (count >= 16 && xx > 0.0).then(|| xy / xx)
+}
+
+/// Clients that ask for other things than others do, the crowd with most requests first: `asked` says what each request asks
+/// for. None where connections are not kept, or one connection or another asks for everything.
+pub fn crowds(coming: &[Coming], asked: &[usize]) -> Vec<Crowd> {
+    let mut lives: FxHashMap<Flow, (CommonNs, CommonNs, usize)> = FxHashMap::default();
+    // what is asked for on one connection belongs together: each leads to another, the last to itself
+    let mut leads: FxHashMap<usize, usize> = FxHashMap::default();
+    let root = |leads: &FxHashMap<usize, usize>, mut at: usize| {
+        while let Some(&to) = leads.get(&at).filter(|to| **to != at) {
+            at = to;
+        }
+        at
+    };
+    for (c, &what) in coming.iter().zip(asked) {
+        leads.entry(what).or_insert(what);
+        let life = lives.entry(c.flow).or_insert((c.came, c.left, what));
+        life.1 = life.1.max(c.left);
+        let (a, b) = (root(&leads, life.2), root(&leads, what));
+        leads.insert(a, b);
+    }
+    let (Some(first), Some(last)) = (coming.first(), coming.last()) else { return Vec::new() };
+    if lives.len() * KEPT > coming.len() {
+        return Vec::new();
+    }
+    // how many requests, the lives of their connections, and what they ask for
+    type Found = (usize, Vec<Life>, Vec<usize>);
+    let mut found: BTreeMap<usize, Found> = BTreeMap::new();
+    asked.iter().for_each(|&what| found.entry(root(&leads, what)).or_default().0 += 1);
+    for &(from, to, what) in lives.values() {
+        found.entry(root(&leads, what)).or_default().1.push((from, to));
+    }
+    let mut all: Vec<usize> = leads.keys().copied().collect();
+    all.sort_unstable();
+    all.iter().for_each(|&what| found.entry(root(&leads, what)).or_default().2.push(what));
+    let (begun, edge) = (first.came, between(first.came, last.came) / EDGE);
+    let crowd = |(count, lives, asks): Found| {
+        let from = lives.iter().map(|l| l.0).min().unwrap_or(begun);
+        let to = lives.iter().map(|l| l.1).max().unwrap_or(begun);
+        let stays = between(begun, from) <= edge && between(to, last.came) <= edge;
+        (count, Crowd { clients: most_at_once(&lives).max(1), asks, stays })
+    };
+    let mut crowds: Vec<(usize, Crowd)> = found.into_values().map(crowd).collect();
+    if crowds.len() < 2 {
+        return Vec::new();
+    }
+    crowds.sort_by_key(|c| std::cmp::Reverse(c.0));
+    crowds.into_iter().map(|c| c.1).collect()
 }
 
 /// How steady the number under way is.
@@ -196,6 +264,31 @@ mod tests {
         let found = infer(&coming, None);
         assert_eq!(found.arrivals, Arrivals::Open);
         assert_eq!(infer(&coming, Some(ArrivalModel::Closed)).arrivals, Arrivals::Closed { clients: 1 });
+    }
+
+    /// One is answered after long and asks again at once, the other is answered at once and pauses: each waits for its answer.
+    #[test]
+    fn clients_that_differ_are_clients_all_the_same() {
+        let mut coming = Vec::new();
+        for (flow, took, pause) in [(1, 4_000, 10), (2, 200, 3_000)] {
+            let mut at = flow;
+            while at < 200_000 {
+                let took = took + length(at) % 40;
+                coming.push(one(flow as u64, at, at + took));
+                at += took + pause;
+            }
+        }
+        coming.sort_by_key(|c| c.came);
+        assert_eq!(infer(&coming, None).arrivals, Arrivals::Closed { clients: 2 });
+        let asked: Vec<usize> = coming.iter().map(|c| c.flow.1.0 as usize + 4).collect();
+        let crowd = |asks: usize| Crowd { clients: 1, asks: vec![asks], stays: true };
+        assert_eq!(crowds(&coming, &asked), [crowd(6), crowd(5)]);
+        // where one connection asks for both, there is one crowd
+        let at = coming.iter().position(|c| c.flow.1.0 == 1).expect("it asks");
+        let mut both = asked.clone();
+        both[at] = 6;
+        assert_eq!(crowds(&coming, &both), []);
+        assert_eq!(crowds(&coming, &vec![0; asked.len()]), []);
     }
 
     #[test]

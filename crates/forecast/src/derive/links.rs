@@ -171,7 +171,7 @@ impl Links {
         requests.iter().map(one).collect()
     }
 
-    /// How many connections of which the call was seen had to ask more than once, and of how many.
+    /// How many connections of which the call was seen took as long as those that ask more than once, and of how many.
     pub fn retried(&self) -> (u64, u64) {
         let retried = self.connects.values().filter(|c| c.retries > 0).count();
         (retried as u64, self.connects.len() as u64)

@@ -102,7 +102,8 @@ pub fn find(
 /// All waits in visits that another task's letting go ended, as far as their records say.
 fn futex_waits(index: &Index, names: &Names<'_>, visits: &Visits) -> Vec<Wait> {
     let mut all: Vec<Wait> = Vec::new();
-    for (i, v) in visits.all().iter().enumerate() {
+    // a thread of logical tasks (goroutines) sleeps where none of them goes on: what these wait for is not that
+    for (i, v) in visits.all().iter().enumerate().filter(|(_, v)| v.actor == v.task) {
         for w in slept(index, v.host, v.task, v.from, v.to) {
             let is_one = is_futex(&w) && w.cause == cause::TASK && w.by != TaskId::UNKNOWN && w.by != w.task;
             if !is_one {
@@ -217,7 +218,10 @@ impl Finder<'_> {
         if (group.len() as f64) < (WAITS_SHARE * served.len() as f64).max(WAITS_MIN as f64) {
             return;
         }
-        let seen = self.seen(&group);
+        let mut seen = self.seen(&group);
+        if interpreter::is_given_first(self.index, &group) {
+            seen = self.without_sleep(seen);
+        }
         let at_once = at_once(&seen);
         if at_once >= AT_ONCE_MAX {
             self.out.unseen.push(format!(
@@ -304,6 +308,26 @@ impl Finder<'_> {
         let when = |s: &Seen| s.handed.map_or(s.given.unwrap_or_default(), |h| h.1);
         seen.sort_by_key(|s| (s.visit, when(s)));
         seen
+    }
+
+    /// Of a lock that is given away before sleeping: who slept between taking it and a later release had let go of it, with
+    /// nobody waiting, and taken it anew. A hold ends where its holder goes to sleep.
+    fn without_sleep(&self, seen: Vec<Seen>) -> Vec<Seen> {
+        let mut out = Vec::with_capacity(seen.len());
+        for s in seen {
+            let v = &self.visits.all()[s.visit];
+            let asleep = s.handed.and_then(|(_, taken)| {
+                slept(self.index, v.host, v.task, taken, s.given.unwrap_or(v.to)).find(|w| !is_futex(w))
+            });
+            match asleep {
+                Some(w) => {
+                    out.push(Seen { given: Some(w.blocked), ..s });
+                    out.extend(s.given.map(|_| Seen { handed: None, ..s }));
+                }
+                None => out.push(s),
+            }
+        }
+        out
     }
 
     /// What a visit was asked for: those alike take the same locks.

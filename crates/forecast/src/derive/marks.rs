@@ -374,7 +374,16 @@ impl Second {
         let (measured, assumptions) = (self.tally.measured(), assumptions(&self.warnings));
         let (flows, warnings) = (flows.collect(), self.warnings.list(names, span.0));
         let model = Model::Machines(system);
-        Ok(Derived { model, measured, assumptions, lossy: lossy(folder), flows, warnings })
+        Ok(Derived {
+            model,
+            measured,
+            assumptions,
+            lossy: lossy(folder),
+            impossible: Vec::new(),
+            hidden: None,
+            flows,
+            warnings,
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod assemble;
 pub mod collect;
 pub mod order;
+pub mod places;
 pub mod services;
 pub mod stations;
 pub mod survivors;
@@ -13,7 +14,7 @@ use super::links::{Connect, Links};
 use super::visits::is_futex;
 use super::{Selection, Unsupported};
 use crate::derived::{Block, Derived, Measured, Model, Unit};
-use crate::jobs::{Arrivals, Job, Jobs, Part, Service, Visit, WorkState};
+use crate::jobs::{Arrivals, Crowd, Job, Jobs, Part, Service, Visit, WorkState};
 use collect::{Collected, collect, flow_of, interval, is_of_kind};
 use services::Services;
 use stations::Stations;
@@ -36,6 +37,10 @@ const BARE_WAKE: f64 = 0.1;
 const WORTH_SAYING: f64 = 0.02;
 /// Part of the requests' time spent waiting for nobody knows what that refusals name: what is asked for may be that.
 const MUCH_UNKNOWN: f64 = 0.1;
+
+/// What refusals name where the clients of a service with an accept queue are not recorded.
+const CLIENTS_UNSEEN: &str =
+    "how long clients waited for a connection; record the clients too, with `wakepath record --all` or --comm";
 
 /// Makes jobs of a recording's requests.
 pub fn derive(
@@ -96,31 +101,40 @@ pub fn derive(
     // without them, who found no room and asked again seems to have come later
     let (_, connects) = links.retried();
     if connects == 0 && rooms.iter().any(Option::is_some) {
-        jobs.unseen.push(
-            "how long clients waited for a connection; record the clients too, with `wakepath record --all` or --comm"
-                .into(),
-        );
+        jobs.unseen.push(CLIENTS_UNSEEN.to_owned());
     }
     jobs.stations.extend(disks.stations.iter().map(|(_, s)| s.clone()));
     let rooms = if connects > 0 { rooms } else { vec![None; services.all.len()] };
     jobs.services = job_services(names, &services, &demand, &stations, &rooms);
     let answered = Answered { coming: &coming, opened: &opened, order: &order, stands: &stands };
     jobs.jobs = answered.jobs(index, requests, &inferred.thinks, &roots, t0);
+    jobs.crowds = crowds(&jobs, &sorted, &inferred);
+    let inside = places::find(&mut jobs);
     jobs.unseen.extend(much_unknown(&jobs, demand.unknown_ns));
     let contradictory = order::settle(&mut jobs);
     let mut assumptions = assumptions(&collected, &cover, &services, &demand, &inferred, &jobs);
     assumptions.extend(stations.assumptions);
-    assumptions.extend(connections(&links));
+    assumptions.extend(connections(&links, &opened));
     assumptions.extend(tokens.assumptions.iter().chain(&disks.assumptions).cloned());
+    assumptions.extend(inside);
     assumptions.extend(contradictory);
     let measured = measure(&coming, selection, &collected, &cover);
     if measured.count == 0 {
         return Err(none_of_kind(selection));
     }
-    let all = collected.requests.len() as u64 + collected.holes;
-    let lossy = demand.lossy.max(collected.holes as f64 / all as f64);
+    let lossy = demand.lossy.max(collected.lossy());
+    let (impossible, hidden) = (stations.impossible, places::hidden(&jobs));
     let model = Model::Jobs(jobs);
-    Ok(Derived { model, measured, assumptions, lossy, flows: Vec::new(), warnings: Vec::new() })
+    Ok(Derived { model, measured, assumptions, lossy, impossible, hidden, flows: Vec::new(), warnings: Vec::new() })
+}
+
+/// Clients that ask for different things; `coming` in the order of the jobs.
+fn crowds(jobs: &Jobs, coming: &[Coming], inferred: &Inferred) -> Vec<Crowd> {
+    if jobs.jobs.len() != coming.len() || inferred.arrivals == Arrivals::Open {
+        return Vec::new();
+    }
+    let asked: Vec<usize> = jobs.jobs.iter().map(|j| j.root.asked).collect();
+    arrivals::crowds(coming, &asked)
 }
 
 /// The services as a replay knows them; `rooms`: of each, the room of its accept queue, where that is known to matter.
@@ -191,18 +205,20 @@ fn much_unknown(jobs: &Jobs, unknown_ns: u64) -> Option<String> {
     })
 }
 
-/// What is taken for granted of connections that were asked for.
-fn connections(links: &Links) -> Vec<String> {
+/// What is taken for granted of connections that were asked for. `opened`: of each request, the one made for it.
+fn connections(links: &Links, opened: &[Option<Connect>]) -> Vec<String> {
     let mut assumptions = Vec::new();
-    let (again, connects) = links.retried();
+    let made: Vec<&Connect> = opened.iter().flatten().collect();
+    let again = made.iter().filter(|c| c.retries > 0).count();
     if again > 0 {
         let then = match links.syn_linear() {
             0 => String::new(),
             n => format!("{n} times more after 1 s each, "),
         };
         assumptions.push(format!(
-            "{again} of {connects} connections found no room and were retried; a client retries after 1 s, \
-             {then}then after twice as long each time."
+            "{again} of {} connections took 1 s or longer, as those do whose first packet finds no room in an accept queue. The \
+             replay takes them for such: a client retries after 1 s, {then}then after twice as long each time.",
+            made.len()
         ));
     }
     if links.more() > 0 {
@@ -356,6 +372,14 @@ fn assumptions(
         Arrivals::Open => "open".to_owned(),
     };
     out.push(format!("Arrivals are {how}: {}.", inferred.why));
+    if !jobs.crowds.is_empty() {
+        let counts: Vec<String> = jobs.crowds.iter().map(|c| c.clients.to_string()).collect();
+        out.push(format!(
+            "Clients ask for different things ({} groups, of {} clients): each group goes on asking for its own.",
+            counts.len(),
+            counts.join(", ")
+        ));
+    }
     out.push("Computing costs what it cost during the recording, including the cost of recording.".to_owned());
     for (s, used) in services.all.iter().zip(&demand.used) {
         let part = 1.0 - 1.0 / used.factor();
@@ -385,6 +409,12 @@ fn assumptions(
         out.push(format!(
             "{percent:.0} % of the requests' time passes waiting for what was not seen{most}, and stays as it is, whatever \
              changes: were it a queue, it would not."
+        ));
+    }
+    if collected.elsewhere > 0 {
+        out.push(format!(
+            "{} requests of recorded programs to servers that are not recorded are no part of the model.",
+            collected.elsewhere
         ));
     }
     let covered = cover.donors.iter().flatten().count() as u64;

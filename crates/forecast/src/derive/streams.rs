@@ -53,7 +53,16 @@ pub fn derive(
     let lossy = lossy(index, &flows);
     let (system, assumptions) = layout::system(folder, index, names, &flows);
     let (model, measured) = (Model::Machines(system), measured(&flows));
-    Ok(Some(Derived { model, measured, assumptions, lossy, flows: Vec::new(), warnings: Vec::new() }))
+    Ok(Some(Derived {
+        model,
+        measured,
+        assumptions,
+        lossy,
+        impossible: Vec::new(),
+        hidden: None,
+        flows: Vec::new(),
+        warnings: Vec::new(),
+    }))
 }
 
 /// All streams together, over the time in which all were measured on average.

@@ -3,10 +3,10 @@
 //! A visit is a script of its own, forked by who asks and joined where the answer is needed. Workers, pools and locks
 //! are queues of tokens. A client of a closed arrival model takes the next job when it was answered and has paused.
 
-use super::{Arrivals, Holds, Job, Jobs, Part, Service, ServiceId, Visit, WorkState};
+use super::{Arrivals, Crowd, Holds, Job, Jobs, Part, Service, ServiceId, Visit, WorkState};
 use crate::derive::links::SYN_RETRY_NS;
 use crate::system::{
-    Actor, KindId, NOT_SEEN, Queue, QueueId, QueueKind, Runs, ScriptId, State, StateId, Step, System, WhenFull,
+    self, Actor, KindId, NOT_SEEN, Queue, QueueId, QueueKind, Runs, ScriptId, State, StateId, Step, System, WhenFull,
 };
 use rustc_hash::FxHashMap;
 
@@ -45,10 +45,23 @@ impl Jobs {
         system.rounds = 1;
         if let Some(Arrivals::Closed { clients }) = self.arrivals {
             system.rounds = JOBS_MIN.div_ceil(self.jobs.len().max(1)).clamp(1, ROUNDS_MAX) as u32;
+            system.crowds = self.crowds.iter().map(|c| self.crowd(c)).collect();
+            let clients = match self.crowds.iter().map(|c| c.clients).sum() {
+                0 => clients,
+                all => all,
+            };
             let actor = |n| Actor { name: format!("{CLIENT} {n}"), start_ns: 0, runs: Runs::Shared };
             system.actors = (1..=clients.max(1)).map(actor).collect();
         }
         system
+    }
+}
+
+impl Jobs {
+    fn crowd(&self, c: &Crowd) -> system::Crowd {
+        let is_its = |(_, job): &(usize, &Job)| c.asks.contains(&job.root.asked);
+        let takes = self.jobs.iter().enumerate().filter(is_its).map(|(at, _)| at as u32).collect();
+        system::Crowd { clients: c.clients, takes, stays: c.stays }
     }
 }
 

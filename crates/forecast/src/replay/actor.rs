@@ -58,6 +58,8 @@ pub(super) struct Actor {
     pub(super) whose: u64,
     /// It takes shared scripts.
     pub(super) is_shared: bool,
+    /// Of which crowd it is, where there are several.
+    pub(super) crowd: u32,
     pub(super) script: ScriptId,
     /// Its next step.
     pub(super) position: u64,
@@ -94,6 +96,7 @@ impl Actor {
             root: 0,
             whose: 0,
             is_shared: false,
+            crowd: 0,
             script: ScriptId(0),
             position: 0,
             parent: None,

@@ -67,6 +67,8 @@ pub(crate) struct Engine<'a, S: Source, O: Observe> {
     begun: usize,
     /// Shared scripts that were taken.
     shared: u64,
+    /// The same of each crowd, and how many of its clients have begun.
+    crowds: Vec<(u64, u32)>,
     pub(super) paths: Paths,
     pub(super) ways: Paths,
     pub(super) open: FxHashMap<u64, Open>,
@@ -118,6 +120,7 @@ impl<'a, S: Source, O: Observe> Engine<'a, S, O> {
             by_start,
             begun: 0,
             shared: 0,
+            crowds: vec![(0, 0); system.crowds.len()],
             paths: Paths::new(system, true, options.window),
             ways: Paths::new(system, false, options.window),
             open: FxHashMap::default(),
@@ -207,7 +210,12 @@ impl<'a, S: Source, O: Observe> Engine<'a, S, O> {
                 self.resume(slot);
             }
             Runs::Shared => {
-                self.actors[slot as usize].is_shared = true;
+                let crowd = self.crowds.iter().zip(&self.system.crowds).position(|(c, of)| c.1 < of.clients);
+                if let Some(c) = crowd.and_then(|at| self.crowds.get_mut(at)) {
+                    c.1 += 1;
+                }
+                let actor = &mut self.actors[slot as usize];
+                (actor.is_shared, actor.crowd) = (true, crowd.unwrap_or(0) as u32);
                 self.next_shared(slot);
             }
         }
@@ -245,13 +253,26 @@ impl<'a, S: Source, O: Observe> Engine<'a, S, O> {
         actor.since = self.now;
     }
 
-    fn next_shared(&mut self, slot: u32) {
-        let list = &self.system.shared;
-        let all = (list.len() as u64).saturating_mul(u64::from(self.system.rounds.max(1)));
-        if self.shared >= all {
-            return self.ended(slot);
+    /// The place in the list of what a client of a crowd takes next; `None` where there is nothing more.
+    fn take_shared(&mut self, crowd: usize) -> Option<usize> {
+        let rounds = u64::from(self.system.rounds.max(1));
+        let all = |list: usize| (list as u64).saturating_mul(rounds);
+        let Some(of) = self.system.crowds.get(crowd) else {
+            let list = self.system.shared.len();
+            return (self.shared < all(list)).then(|| (self.shared % list as u64) as usize);
+        };
+        let (first, own) = (self.crowds.first()?.0, self.crowds.get(crowd)?.0);
+        let is_over = first >= all(self.system.crowds.first()?.takes.len());
+        if is_over || of.takes.is_empty() || (own >= all(of.takes.len()) && !of.stays) {
+            return None;
         }
-        let (script, pause) = list[(self.shared % list.len() as u64) as usize];
+        self.crowds.get_mut(crowd)?.0 += 1;
+        of.takes.get((own % of.takes.len() as u64) as usize).map(|&at| at as usize)
+    }
+
+    fn next_shared(&mut self, slot: u32) {
+        let taken = self.take_shared(self.actors[slot as usize].crowd as usize);
+        let Some(&(script, pause)) = taken.and_then(|at| self.system.shared.get(at)) else { return self.ended(slot) };
         let actor = &mut self.actors[slot as usize];
         actor.whose = self.system.actors.len() as u64 + self.shared;
         self.shared += 1;

@@ -30,6 +30,9 @@ pub enum FolderError {
     /// The output was removed or moved while it was written.
     #[error("{} was removed or moved while it was being written: the recording is lost", .0.display())]
     Gone(PathBuf),
+    /// A part of the output is a link, which leads out of it.
+    #[error("{} is a link, and a recording follows none inside its folder; put the folder itself there, or choose another", .0.display())]
+    Link(PathBuf),
     /// The input is not a trace folder.
     #[error("{} is not a trace folder (no {}); give the folder that `wakepath record -o` made", .0.display(), super::info::FOLDER_FILE)]
     NotAFolder(PathBuf),

@@ -112,6 +112,14 @@ pub(super) fn created_real_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// Makes a folder that only its owner may enter, inside a trace folder, where it is not there yet.
+pub(super) fn make_dir_inside(path: &Path) -> Result<(), FolderError> {
+    if path.symlink_metadata().is_ok_and(|about| about.is_symlink()) {
+        return Err(FolderError::Link(path.to_owned()));
+    }
+    make_dir(path)
+}
+
 /// Makes a folder that only its owner may enter.
 pub(super) fn make_dir(path: &Path) -> Result<(), FolderError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(FolderError::io(path, "make the folder", 0))
@@ -123,7 +131,9 @@ pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Fol
     text.push(b'\n');
     let temporary = path.with_extension(format!("json.{}", std::process::id()));
     let write = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        // one of a process that had our number and was killed
+        let _ = fs::remove_file(&temporary);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(&text)?;
         file.sync_data()?;
         fs::rename(&temporary, path)
@@ -182,7 +192,7 @@ fn has_recordings(dir: &Path) -> bool {
 /// Makes `DIR` and its description.
 pub(super) fn make_folder(dir: &Path) -> Result<(), FolderError> {
     make_dir(dir)?;
-    make_dir(&dir.join(HOSTS))?;
+    make_dir_inside(&dir.join(HOSTS))?;
     describe_folder(dir)
 }
 

@@ -5,6 +5,7 @@ use super::files;
 use super::info::{self, CACHE, EarlierRecording, HOST_FILE, HOSTS, HostInfo};
 use super::layout::SegmentHeader;
 use super::list::{self, FoundList, LIST_EXTENSION};
+use super::output;
 use super::reader::{host_dirs, read_host, segment_header};
 use super::verify;
 use crate::defects::{DefectCount, Ledger, id};
@@ -59,7 +60,7 @@ pub fn merge_told<P: AsRef<Path>>(
     if inputs.is_empty() {
         return Err(FolderError::Usage("merge needs at least one folder"));
     }
-    if out.symlink_metadata().is_ok() {
+    if out.symlink_metadata().is_ok() && !output::is_empty(out) {
         return Err(FolderError::Exists(out.to_owned()));
     }
     let ledger = Ledger::default();

@@ -8,7 +8,7 @@ pub enum Overwrite {
     Refuse,
     /// Add a recording to the folder.
     Append,
-    /// Remove the folder first, if it is a trace folder.
+    /// Remove first what Wakepath wrote there, if it is a trace folder. What somebody else put there stays.
     Force,
 }
 

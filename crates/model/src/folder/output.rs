@@ -5,7 +5,8 @@ use super::files;
 use super::info::{self, CACHE, EarlierRecording, HOST_FILE, HOSTS, HostInfo, SEGMENT_EXTENSION};
 use super::list::{self, LIST_EXTENSION};
 use super::options::Overwrite;
-use super::reader::host_dirs;
+use super::reader::{host_dirs, segment_header};
+use super::remove;
 use crate::defects::{Ledger, id};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -32,10 +33,11 @@ pub(super) fn prepare(dir: &Path, mut host: HostInfo, overwrite: Overwrite) -> R
         }
         Overwrite::Refuse | Overwrite::Append | Overwrite::Force => info::make_folder(dir)?,
     }
-    info::make_dir(&dir.join(CACHE))?;
+    info::make_dir_inside(&dir.join(CACHE))?;
+    info::make_dir_inside(&dir.join(HOSTS))?;
 
     let host_dir = host_dir(&dir.join(HOSTS), &mut host)?;
-    info::make_dir(&host_dir)?;
+    info::make_dir_inside(&host_dir)?;
     if host.clock.is_empty() {
         info::MONOTONIC.clone_into(&mut host.clock);
     }
@@ -48,7 +50,7 @@ pub(super) fn prepare(dir: &Path, mut host: HostInfo, overwrite: Overwrite) -> R
     Ok((host_dir, number))
 }
 
-/// Removes a trace folder into which nobody writes.
+/// Empties a trace folder into which nobody writes, of what Wakepath wrote there.
 fn remove(dir: &Path) -> Result<(), FolderError> {
     if !is_empty(dir) && !info::is_folder(dir) {
         return Err(FolderError::NotOurs(dir.to_owned()));
@@ -56,15 +58,7 @@ fn remove(dir: &Path) -> Result<(), FolderError> {
     if host_dirs(dir)?.iter().any(|host| list::is_in_use(host)) {
         return Err(FolderError::InUse(dir.to_owned()));
     }
-    // aside first: of two that replace it at once one finds it gone
-    let mut aside = dir.as_os_str().to_owned();
-    aside.push(format!(".removing-{}", std::process::id()));
-    let aside = PathBuf::from(aside);
-    match fs::rename(dir, &aside) {
-        Ok(()) => fs::remove_dir_all(&aside).map_err(FolderError::io(&aside, "remove", 0)),
-        // where somebody else's folder is around it, or it is a link
-        Err(_) => fs::remove_dir_all(dir).map_err(FolderError::io(dir, "remove", 0)),
-    }
+    remove::remove_own(dir)
 }
 
 /// Makes the names in a folder durable, as far as the file system does that.
@@ -72,8 +66,16 @@ pub(super) fn sync_dir(dir: &Path) {
     let _ = File::open(dir).and_then(|d| d.sync_all());
 }
 
-fn is_empty(dir: &Path) -> bool {
+/// Whether it is a folder that has nothing yet.
+pub(super) fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+fn has_rows(host_dir: &Path) -> bool {
+    let any = |extension, of: fn(&Path) -> bool| {
+        files::numbered(host_dir, extension).is_ok_and(|found| found.iter().any(|(_, path)| of(path)))
+    };
+    any(SEGMENT_EXTENSION, |path| segment_header(path).is_some()) || any(LIST_EXTENSION, |_| true)
 }
 
 /// The folder of a host: one that is there for its boot, or a free name. Takes over what its description says of
@@ -82,7 +84,8 @@ fn host_dir(hosts: &Path, host: &mut HostInfo) -> Result<PathBuf, FolderError> {
     let name = host.folder_name();
     for n in 1.. {
         let dir = hosts.join(if n == 1 { name.clone() } else { format!("{name}-{n}") });
-        if !dir.exists() {
+        // one in which only somebody else's files were left is free
+        if !dir.exists() || !dir.join(HOST_FILE).exists() && !has_rows(&dir) {
             return Ok(dir);
         }
         // A host whose description is damaged is still a host: take another name.

@@ -35,6 +35,12 @@ pub mod message_flag {
     pub const NO_REPLY: u8 = 1;
     /// A request that puts something where others take it up later: a queue, a list, a topic.
     pub const QUEUED: u8 = 2;
+    /// A request that asks to wait until something happens elsewhere: for an item of a list, a record of a topic.
+    pub const AWAITS: u8 = 4;
+    /// A queued one that names where the answer is to go: whoever takes it up makes that.
+    pub const RELAYED: u8 = 8;
+    /// A request that is answered before the next one of its flow, if at all.
+    pub const BY_TURN: u8 = 16;
 }
 
 /// Kinds of witness.
@@ -124,6 +130,9 @@ table! {
             }),
             computed("queued", Kind::Bool, " It puts something into a queue, a list or a topic.", |r| {
                 Value::Bool(r.flags & message_flag::QUEUED != 0)
+            }),
+            computed("awaits", Kind::Bool, " It asks to wait until something happens elsewhere.", |r| {
+                Value::Bool(r.flags & message_flag::AWAITS != 0)
             })
         ]),
     }

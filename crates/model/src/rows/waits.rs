@@ -77,14 +77,14 @@ table! {
         cause: Cause,
         /// 1: the thread's runtime said in whose name it had run: `logical`, or in nobody's where it has none, and looked for work.
         is_told: u8 => flag(),
+        /// 1: in memory, the futex on which the task waited was the word of a lock that a thread held.
+        is_lock: u8 => flag(),
         /// One of [`gaps`]: where waits of this task were not recorded, since neither it nor whom it let go on was selected.
         gaps: u8,
-        /// Zero.
-        pad: u8,
         /// The logical task (goroutine, virtual thread) that the thread ran when it stopped: the wait is that one's. 0 = none.
         logical: TaskId => none(0),
-        /// Zero.
-        pad_end: [u8; 4],
+        /// The thread that held the lock when the wait began, as the lock itself said. 0 = not known.
+        holder: TaskId => none(0),
     }
 }
 
@@ -110,6 +110,11 @@ impl WaitRow {
     /// The task slept where signals do not reach it, and was no idle kernel thread (`TASK_NOLOAD`).
     pub fn is_uninterruptible(&self) -> bool {
         self.has_state(2) && !self.has_state(0x400)
+    }
+
+    /// The task slept where a signal could have woken it, or as an idle kernel thread: it waited for no disk.
+    pub fn is_interruptible(&self) -> bool {
+        self.has_state(0x401)
     }
 
     /// A state that was not seen has no bits.

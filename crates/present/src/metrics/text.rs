@@ -188,6 +188,7 @@ impl MetricsView {
             let parts = [
                 (f.open, "still open"),
                 (f.outcome_unknown, "answered without a readable success or error"),
+                (f.reply_unfinished, "whose reply was still coming at the end"),
                 (f.unanswered, "never answered"),
                 (f.reply_missed, "whose reply was not captured"),
                 (f.no_reply, "that get no reply"),

@@ -1,6 +1,6 @@
 //! What had not ended, as text for a terminal.
 
-use super::{HeldView, OpenView, RequestView, SessionView, idle_words};
+use super::{HeldView, OpenView, RequestView, SessionView, WaitingView, idle_words};
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
@@ -11,7 +11,8 @@ use wakepath_analysis::open::Unended;
 impl SessionView {
     fn in_words(&self) -> String {
         let idle = self.idle_ns.map(|ns| format!("; answered, and waiting for its client for {}", units::duration(ns)));
-        format!("{} ({}{})", self.task, self.statement, idle.unwrap_or_default())
+        let client = self.client.as_ref().map_or(String::new(), |c| format!("; its client is {c}"));
+        format!("{} ({}{}{client})", self.task, self.statement, idle.unwrap_or_default())
     }
 }
 
@@ -84,6 +85,15 @@ impl OpenView {
                 units::counted(total, "task", "tasks"),
                 parts.join(", ")
             );
+            out.push_str(&wrap(&line, "", style.prose()));
+        }
+        if !self.awaited.is_empty() {
+            let what = |a: &WaitingView| {
+                let (count, oldest) = (units::count(a.count), units::duration(a.oldest_ns));
+                format!("{} at {} × {count} (oldest {oldest})", a.asked, a.service)
+            };
+            let what: Vec<String> = self.awaited.iter().map(what).collect();
+            let line = format!("Not hanging, since they ask to wait for something to happen: {}.", what.join(", "));
             out.push_str(&wrap(&line, "", style.prose()));
         }
         out

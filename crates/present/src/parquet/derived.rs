@@ -167,8 +167,7 @@ impl Tables<'_> {
         let Some(half) = s.callee.as_ref().or(s.caller.as_ref()) else { return Ok(()) };
         let e = &half.exchange;
         let is_root = t.index == 0;
-        let own = if s.doubts > 0 { Some(wakepath_causality::evidence::Hole::Ambiguous) } else { None };
-        let hole = r.orphan.filter(|_| is_root).or(s.hole).or(own);
+        let hole = r.orphan.filter(|_| is_root).or(s.missing());
         let (host, wall) = (self.host(t.host).to_owned(), self.wall(t.host, t.start));
         let caller_host = s.caller.as_ref().map(|c| self.host(c.host).to_owned());
         let text = |id| self.names.text(half.host, id);

@@ -59,10 +59,11 @@ impl TableWriter {
             action: "make the folder",
             source,
         })?;
+        // one of a process that had our number and was killed
+        let _ = fs::remove_file(&temporary);
         let file = OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
             .open(&temporary)
             .map_err(|source| TableError::Io { path: temporary.clone(), action: "make the file", source })?;

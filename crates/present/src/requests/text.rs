@@ -1,6 +1,6 @@
 //! The answer of `wakepath requests` as text for a terminal.
 
-use super::{CallsView, KindView, RequestsView, TierView, call_errors};
+use super::{AwaitedView, CallsView, KindView, RequestsView, TierView, call_errors};
 use crate::losses::{Loss, losses_or_none};
 use crate::own_time::{AT_MOST, at_most, is_unsure, own_time};
 use crate::refusals;
@@ -26,6 +26,7 @@ impl RequestsView {
                 Column::text("entry"),
                 Column::number("count"),
                 Column::number("rate"),
+                Column::number("over"),
                 Column::number("p50"),
                 Column::number("p95"),
                 Column::number("p99"),
@@ -37,10 +38,11 @@ impl RequestsView {
                     Cell::from(&k.asked),
                     Cell::from(&k.service),
                     Cell::from(units::count(k.count)),
-                    Cell::from(units::rate(k.count, self.span_ns)),
-                    Cell::from(units::duration(k.p50_ns)),
-                    Cell::from(units::duration(k.p95_ns)),
-                    Cell::from(units::duration(k.p99_ns)),
+                    Cell::from(k.rate()),
+                    Cell::from(units::duration(k.active_ns)),
+                    Cell::from(k.time(k.p50_ns)),
+                    Cell::from(k.time(k.p95_ns)),
+                    Cell::from(k.time(k.p99_ns)),
                     match errors {
                         0 if k.outcome_unknown + k.unreplied > 0 => Cell::from("?"),
                         0 => Cell::from("-"),
@@ -52,9 +54,13 @@ impl RequestsView {
             if shown < self.kinds.len() {
                 let _ = writeln!(out, "… and {} more kinds (--limit 0 shows all)", self.kinds.len() - shown);
             }
+            for known in &self.known_as {
+                let line = format!("{} is {}.", known.service, known.name);
+                out.push_str(&wrap(&sanitise(&line), "", style.prose()));
+            }
             if self.recordings > 1 {
                 let text = format!(
-                    "Counts, rates and times cover {} recordings together, {} without the gaps between them. To \
+                    "Counts and times cover {} recordings together, {} without the gaps between them. To \
                      compare two, use `wakepath why A B`, or ask about each one alone.",
                     self.recordings,
                     units::duration(self.span_ns)
@@ -105,7 +111,7 @@ impl RequestsView {
     }
 
     fn render_errors(&self, out: &mut String, style: Style) {
-        let bad: Vec<&KindView> = self.kinds.iter().filter(|k| k.failed + k.reset + k.cut > 0).collect();
+        let bad: Vec<(&KindView, String)> = self.kinds.iter().filter_map(|k| Some((k, k.went_wrong()?))).collect();
         if bad.is_empty() && self.refused.is_empty() && self.call_errors.is_empty() {
             match self.outcomes_unknown() {
                 Some(text) => out.push_str(&wrap(&format!("\nErrors: none seen. {text}"), "", style.prose())),
@@ -114,25 +120,9 @@ impl RequestsView {
             return;
         }
         out.push_str("\nErrors:\n");
-        for k in bad {
-            let statuses: Vec<String> = k
-                .statuses
-                .iter()
-                .filter(|(s, _)| *s >= 500)
-                .map(|(s, n)| format!("{s} × {}", units::count(*n)))
-                .collect();
-            let mut parts = statuses;
-            if k.failed > 0 && parts.is_empty() {
-                parts.push(format!("{} failed", units::count(k.failed)));
-            }
-            if k.reset > 0 {
-                parts.push(format!("{} reset before the reply was complete", units::count(k.reset)));
-            }
-            if k.cut > 0 {
-                parts.push(format!("{} without a complete reply", units::count(k.cut)));
-            }
-            let line = format!("  {} at {}: {}", k.asked, k.service, parts.join(", "));
-            error(out, line.trim_start(), style);
+        for (k, how) in bad {
+            let tint = if k.failed + k.reset + k.cut > 0 { Tint::Bad } else { Tint::Warn };
+            below(out, &format!("{} at {}: {how}", k.asked, k.service), tint, style);
         }
         call_errors::render(&self.call_errors, out, style);
         for r in &self.refused {
@@ -184,13 +174,21 @@ impl RequestsView {
         }
     }
 
+    /// How many paths lack nothing but what came after the recording, where there are any.
+    pub(crate) fn cut_off(&self) -> Option<String> {
+        let cut_off: u64 = self.kinds.iter().map(|k| k.cut_off).sum();
+        let were = if cut_off == 1 { "was" } else { "were" };
+        (cut_off > 0).then(|| format!("{} {were} in progress when the recording ended", units::count(cut_off)))
+    }
+
     fn render_evidence(&self, out: &mut String, style: Style) {
         let incomplete: u64 = self.kinds.iter().map(|k| k.incomplete).sum();
         let rules: Vec<String> = self.rules.iter().map(|r| format!("{} {}", r.rule, units::count(r.links))).collect();
         let line = format!(
-            "Paths: {} of {} complete. Links by rule: {}.",
+            "Paths: {} of {} complete{}. Links by rule: {}.",
             units::count(self.requests.saturating_sub(incomplete)),
             units::count(self.requests),
+            self.cut_off().map_or_else(String::new, |text| format!(" ({text})")),
             if rules.is_empty() { "none".into() } else { rules.join(", ") }
         );
         let _ = write!(out, "\n{}", wrap(&line, "", style.prose()));
@@ -214,6 +212,7 @@ impl RequestsView {
             below(out, &line, Tint::Warn, style);
         }
         self.render_queued(out, style);
+        self.render_awaited(out, style);
         for k in self.kinds.iter().filter(|k| k.incomplete > 0) {
             let why: Vec<String> =
                 k.why_incomplete.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
@@ -262,6 +261,71 @@ impl RequestsView {
         let line = format!("Put into queues, lists or topics: {}.", what.join(", "));
         below(out, &line, Tint::Warn, style);
         below(out, "What happens to these later is not linked: paths end there.", Tint::Warn, style);
+    }
+
+    /// What waits for work is no request that could be slow.
+    fn render_awaited(&self, out: &mut String, style: Style) {
+        if self.awaited.is_empty() {
+            return;
+        }
+        let what = |a: &AwaitedView| {
+            let (count, answered) = (units::count(a.count), units::count(a.answered));
+            format!(
+                "{} at {} × {count} ({answered} answered, longest {})",
+                a.asked,
+                a.service,
+                units::duration(a.longest_ns)
+            )
+        };
+        let what: Vec<String> = self.awaited.iter().map(what).collect();
+        let line =
+            format!("Not counted as requests, since they ask to wait for something to happen: {}.", what.join(", "));
+        below(out, &line, Tint::Plain, style);
+    }
+}
+
+impl KindView {
+    /// How many a second while they came.
+    pub fn rate(&self) -> String {
+        if self.rate_per_s.is_some() { units::rate(self.count, self.active_ns) } else { "-".into() }
+    }
+
+    /// One of its durations; a dash where none is known, since all were in progress when the recording ended.
+    pub fn time(&self, ns: u64) -> String {
+        if self.count > self.unfinished { units::duration(ns) } else { "-".into() }
+    }
+
+    /// How many were answered with a 4xx.
+    pub fn refused(&self) -> u64 {
+        self.statuses.iter().filter(|(s, _)| (400..500).contains(s)).map(|(_, n)| n).sum()
+    }
+
+    /// How its requests failed, were cut short or were refused (4xx), if any were.
+    pub fn went_wrong(&self) -> Option<String> {
+        let listed = |from: u16, to: u16| {
+            let of = self.statuses.iter().filter(|(s, _)| (from..to).contains(s));
+            of.map(|(s, n)| format!("{s} × {}", units::count(*n))).collect::<Vec<_>>()
+        };
+        let of_all = |n: u64| match n == self.count {
+            true if n > 1 => format!("all {}", units::count(n)),
+            _ => format!("{} of {}", units::count(n), units::count(self.count)),
+        };
+        let mut parts = Vec::new();
+        if self.failed > 0 {
+            let statuses = listed(500, 600);
+            let how = if statuses.is_empty() { String::new() } else { format!(" ({})", statuses.join(", ")) };
+            parts.push(format!("{} failed{how}", of_all(self.failed)));
+        }
+        if self.reset > 0 {
+            parts.push(format!("{} reset before the reply was complete", units::count(self.reset)));
+        }
+        if self.cut > 0 {
+            parts.push(format!("{} without a complete reply", units::count(self.cut)));
+        }
+        if self.refused() > 0 {
+            parts.push(format!("{} refused ({})", of_all(self.refused()), listed(400, 500).join(", ")));
+        }
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 }
 
@@ -380,6 +444,17 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
             units::duration(tier.unread_ns),
         );
         out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
+    }
+    for tier in k.tiers.iter().filter(|t| t.unsent_ns > 0) {
+        let line = format!(
+            "{} waited {} for clients that sent the rest of their requests late: that is not in its own time.",
+            tier.service,
+            units::duration(tier.unsent_ns),
+        );
+        out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
+    }
+    if let Some(line) = k.repeated() {
+        below(out, &line, Tint::Warn, style);
     }
     if let Some(id) = k.slowest.first() {
         let _ = writeln!(out, "  slowest: {} ({})", id, units::duration(k.max_ns));

@@ -8,13 +8,17 @@ use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, WIDTH_MAX, cut, sanitise, wrap};
 use crate::units;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::ops::Range;
 use wakepath_causality::evidence::Hole;
 
 /// Columns of what a span was answered; a longer error stands below the table, in full.
 const REPLY_MAX: usize = 12;
 /// The waterfall's place among the columns.
 const WATERFALL: usize = 4;
+/// From so many on, repeats of the same call share a row.
+const REPEATS_MIN: usize = 4;
 /// The place of what was asked, behind it.
 const ASKED: usize = WATERFALL + 1;
 
@@ -33,10 +37,11 @@ impl ShowView {
         let when = self.wall_ns.map_or(String::new(), |w| format!(", {}", units::wall(w)));
         let _ = writeln!(
             out,
-            "{} at {}: {}{when}\nrequest {}, {}",
+            "{} at {}: {}{}{when}\nrequest {}, {}",
             sanitise(&self.asked),
             sanitise(&self.service),
             units::duration(self.duration_ns),
+            if self.in_progress { ", still in progress when the recording ended" } else { "" },
             self.request,
             if self.complete { "path complete" } else { "path INCOMPLETE (see below)" },
         );
@@ -50,6 +55,7 @@ impl ShowView {
             out.push_str(&wrap(AT_MOST, "", style.prose()));
         }
         self.in_full(&mut out, &table.cut_rows(if has_bars { ASKED } else { ASKED - 1 }, style), style);
+        self.clients_left(&mut out, style);
         self.on_the_wire(&mut out);
         self.page_faults(&mut out);
         self.refusals(&mut out, style);
@@ -78,30 +84,70 @@ impl ShowView {
             columns.remove(WATERFALL);
         }
         let mut t = Table::new(&columns);
-        for s in &self.spans {
-            let asked = format!("{}{} {}", "  ".repeat(s.depth.min(12) as usize), s.service, s.asked);
+        for row in self.rows() {
+            let s = &self.spans[row.start];
+            let times = if row.len() > 1 { format!(" × {}", units::count(row.len() as u64)) } else { String::new() };
+            let late =
+                if s.parent.is_some() && s.offset_ns >= self.duration_ns as i64 { " (after the reply)" } else { "" };
+            let asked = format!("{}{}{times} {}{late}", "  ".repeat(s.depth.min(12) as usize), s.service, s.asked);
             let tint = if s.failed == Some(true) || s.reset { Tint::Bad } else { Tint::Plain };
             let short: Vec<&str> = s.evidence.split(", ").map(|e| e.split(" (").next().unwrap_or(e)).collect();
+            let all = &self.spans[row.clone()];
+            let sum = |of: fn(&SpanView) -> u64| all.iter().map(of).sum::<u64>();
+            let between = s.between_ns.map(|_| sum(|s| s.between_ns.unwrap_or(0)));
             let mut cells = vec![
                 Cell::from(units::duration(s.offset_ns.max(0) as u64)),
-                Cell::from(units::duration(s.duration_ns)),
-                Cell::from(own_time(s.self_ns, s.unsure_ns())),
-                Cell::from(s.between_ns.map_or_else(String::new, units::duration)),
+                Cell::from(units::duration(sum(|s| s.duration_ns))),
+                Cell::from(own_time(sum(|s| s.self_ns), sum(SpanView::unsure_ns))),
+                Cell::from(between.map_or_else(String::new, units::duration)),
                 Cell::tinted(&asked, tint),
                 Cell::tinted(s.reply(), tint),
                 Cell::tinted(short.join("+"), Tint::Dim),
             ];
             if has_bars {
-                cells.insert(WATERFALL, Cell::from(bar(s.offset_ns.max(0) as u64, s.duration_ns, total)));
+                let from = s.offset_ns.max(0) as u64;
+                let to = all.iter().map(|s| s.offset_ns.max(0) as u64 + s.duration_ns).max().unwrap_or(from);
+                cells.insert(WATERFALL, Cell::from(bar(from, to - from, total)));
             }
             t.row(cells);
         }
         t
     }
 
+    /// The spans of each row: one, or repeats of the same call that follow each other and of which nothing else is to be told.
+    fn rows(&self) -> Vec<Range<usize>> {
+        let has_calls: HashSet<u32> = self.spans.iter().filter_map(|s| s.parent).collect();
+        let is_plain = |s: &SpanView| {
+            !has_calls.contains(&s.span)
+                && s.failed != Some(true)
+                && !s.reset
+                && !s.queued
+                && s.hole.is_empty()
+                && s.refused.is_empty()
+                && s.faults.is_none()
+        };
+        let is_again = |a: &SpanView, b: &SpanView| {
+            let what = |s: &SpanView| (s.parent, s.status, s.watched, s.offset_ns >= self.duration_ns as i64);
+            let names = |s: &SpanView| (s.service.clone(), s.asked.clone(), s.evidence.clone());
+            is_plain(a) && is_plain(b) && what(a) == what(b) && names(a) == names(b)
+        };
+        let mut rows: Vec<Range<usize>> = Vec::new();
+        for (i, s) in self.spans.iter().enumerate() {
+            match rows.last_mut() {
+                Some(row) if is_again(&self.spans[row.start], s) => row.end = i + 1,
+                _ => rows.push(i..i + 1),
+            }
+        }
+        // a few are told one by one
+        rows.into_iter()
+            .flat_map(|r| if r.len() < REPEATS_MIN { r.map(|i| i..i + 1).collect() } else { vec![r] })
+            .collect()
+    }
+
     /// What the table cuts: what was asked in the spans of these rows, and long errors.
     fn in_full(&self, out: &mut String, cut: &[usize], style: Style) {
-        for (i, s) in cut.iter().map(|&row| &self.spans[row]).enumerate() {
+        let rows = self.rows();
+        for (i, s) in cut.iter().filter_map(|&row| Some(&self.spans[rows.get(row)?.start])).enumerate() {
             let head = if i == 0 { "\nIn full:\n" } else { "" };
             numbered(out, head, s, &format!("{} {}", s.service, s.asked), Tint::Plain, style);
         }
@@ -110,6 +156,20 @@ impl ShowView {
         for (i, s) in failed.iter().enumerate() {
             let head = if i == 0 { "\nErrors in full:\n" } else { "" };
             numbered(out, head, s, &format!("{}: {}", s.service, s.error), Tint::Bad, style);
+        }
+    }
+
+    /// Whose clients did not wait for the reply.
+    fn clients_left(&self, out: &mut String, style: Style) {
+        let left = self.spans.iter().filter_map(|s| Some((s, s.left_ns?)));
+        for (i, (s, after)) in left.enumerate() {
+            let head = if i == 0 { "\nClients that left:\n" } else { "" };
+            let text = format!(
+                "{}: its client closed the connection after {}, before the reply was complete. It would have waited at least that long.",
+                s.service,
+                units::duration(after)
+            );
+            numbered(out, head, s, &text, Tint::Bad, style);
         }
     }
 
@@ -220,6 +280,7 @@ impl SpanView {
     /// What it was answered, in a few characters: a status, the class of an error, or how it ended without an answer.
     fn reply(&self) -> Cow<'_, str> {
         match (self.status, self.failed == Some(true), self.reset) {
+            _ if self.left_ns.is_some() => "client left".into(),
             (_, _, true) => "reset".into(),
             (0, true, _) if self.error.is_empty() => "failed".into(),
             (0, true, _) => cut(&self.error, REPLY_MAX),
@@ -287,6 +348,7 @@ mod tests {
             asked: "GET /".into(),
             wall_ns: None,
             duration_ns: 1_000_000,
+            in_progress: false,
             complete: true,
             spans: vec![
                 span(0, 500, true, "", false),
@@ -308,6 +370,40 @@ mod tests {
             assert!(said >= 5 * view.spans.len(), "{said} at {width}:\n{text}");
             assert!(text.lines().all(|l| crate::text::columns(l) <= width), "{width}:\n{text}");
         }
+    }
+
+    #[test]
+    fn repeats_of_a_call_share_a_row() {
+        let span = |n: u32, parent, asked: &str, failed| SpanView {
+            span: n,
+            parent,
+            depth: u32::from(parent.is_some()),
+            service: if parent.is_some() { "postgres:5432".into() } else { "app:80".into() },
+            asked: asked.into(),
+            evidence: "fragment (by-rule)".into(),
+            failed: Some(failed),
+            offset_ns: i64::from(n) * 1_000_000,
+            duration_ns: if n == 0 { 200_000_000 } else { 500_000 },
+            ..SpanView::default()
+        };
+        let mut spans = vec![span(0, None, "GET /list", false), span(1, Some(0), "SELECT a", false)];
+        spans.extend((2..122).map(|n| span(n, Some(0), "SELECT b", n == 50)));
+        let view = ShowView {
+            request: "0123456789abcdef".into(),
+            service: "app:80".into(),
+            asked: "GET /list".into(),
+            wall_ns: None,
+            duration_ns: 200_000_000,
+            in_progress: false,
+            complete: true,
+            spans,
+            proofs: None,
+        };
+        let text = view.render(Style { width: 200, ..Style::default() });
+        // the one that failed stands alone
+        assert!(text.contains("postgres:5432 × 48 SELECT b") && text.contains("postgres:5432 × 71 SELECT b"), "{text}");
+        assert!(text.lines().filter(|l| l.contains("SELECT")).count() == 4, "{text}");
+        assert!(text.contains("24.0 ms"), "48 of half a millisecond: {text}");
     }
 
     #[test]

@@ -18,10 +18,12 @@ pub enum Sql {
 /// - Strings (`'…'`, `E'…'`, `B'…'`, `X'…'`, `N'…'`, `U&'…'`, `$tag$…$tag$`) and numbers, with a sign that cannot be
 ///   an operator, become `?`. `TRUE`, `FALSE`, `NULL` and parameters (`$1`) are kept, as are identifiers and case.
 /// - A list of literals becomes `?+`, behind `IN (` also a list of one; rows repeated in `VALUES` become one row.
+/// - What a `SET` gives to a setting becomes `?` also where it is a bare word, unless it is a switch (`SET x TO on`): there it is a
+///   value, as in `SET search_path TO tenant`. A column of an `UPDATE` is none.
 /// - Comments go, white space is folded to one blank.
 /// - Whether `'…\'` ends there depends on a setting of the server, so the shape stops at it, as cut.
 pub fn statement<const N: usize>(sql: &[u8], cut: bool, dialect: Sql, out: &mut Text<N>) {
-    let mut shape = Shape { out, blank: false };
+    let mut shape = Shape { out, blank: false, setting: Setting::Begins };
     let mut rest = sql;
     while !rest.is_empty() {
         if shape.out.is_cut() {
@@ -36,8 +38,10 @@ pub fn statement<const N: usize>(sql: &[u8], cut: bool, dialect: Sql, out: &mut 
                 shape.literal();
                 return shape.out.mark_cut();
             }
+            Token::Word if shape.setting.takes(&rest[..used]) => shape.literal(),
             Token::Word => shape.token(&rest[..used]),
             Token::Sign => {
+                shape.setting.meets(rest[0], dialect);
                 shape.blank &= rest[0] != b',';
                 shape.token(&rest[..used]);
                 shape.rows();
@@ -110,9 +114,55 @@ fn name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
+/// Where in a statement that changes settings something stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Setting {
+    /// Before its first word.
+    Begins,
+    /// In a statement of another kind.
+    Other,
+    /// In one that alters something, which may be what is set for it.
+    Alters,
+    /// At the name of a setting.
+    Named,
+    /// At what it is set to, inside that many brackets.
+    Value(u32),
+}
+
+impl Setting {
+    /// A word comes; whether it is a value.
+    fn takes(&mut self, word: &[u8]) -> bool {
+        let is = |one: &str| word.eq_ignore_ascii_case(one.as_bytes());
+        match self {
+            Setting::Begins | Setting::Alters if is("SET") => *self = Setting::Named,
+            Setting::Begins => *self = if is("ALTER") { Setting::Alters } else { Setting::Other },
+            Setting::Named if is("TO") => *self = Setting::Value(0),
+            Setting::Value(_) => {
+                return word[0] != b'$' && !["DEFAULT", "ON", "OFF", "TRUE", "FALSE", "NULL"].into_iter().any(is);
+            }
+            Setting::Named | Setting::Alters | Setting::Other => {}
+        }
+        false
+    }
+
+    /// A sign comes.
+    fn meets(&mut self, sign: u8, dialect: Sql) {
+        *self = match (*self, sign) {
+            (_, b';') => Setting::Begins,
+            (Setting::Named, b'=') => Setting::Value(0),
+            (Setting::Value(depth), b'(') => Setting::Value(depth + 1),
+            (Setting::Value(depth), b')') => Setting::Value(depth.saturating_sub(1)),
+            // several settings; in PostgreSQL several values of one
+            (Setting::Value(0), b',') if dialect != Sql::Postgres => Setting::Named,
+            (same, _) => same,
+        };
+    }
+}
+
 struct Shape<'t, const N: usize> {
     out: &'t mut Text<N>,
     blank: bool,
+    setting: Setting,
 }
 
 impl<const N: usize> Shape<'_, N> {

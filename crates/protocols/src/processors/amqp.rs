@@ -64,6 +64,11 @@ impl Content {
 
 const METHOD: u8 = 1;
 const HEADER: u8 = 2;
+/// Class and number of Basic.Publish.
+const PUBLISH: [u8; 4] = [0, 60, 0, 40];
+/// Up to where a content's header says which properties it has (bytes), and the one that names where the answer is to go.
+const PROPERTIES: usize = 21;
+const REPLY_TO: u16 = 1 << 9;
 const BODY: u8 = 3;
 const HEARTBEAT: u8 = 8;
 
@@ -170,8 +175,11 @@ impl Framer for Framing {
         let size = be32(bytes, 3).ok_or(Stop::Need)?;
         let (kind, channel) = (bytes[0], be16(bytes, 1).unwrap_or(0));
         let total = u64::from(size) + 8;
+        // what is published says in the next frame whether somebody is to answer it
+        let behind = if wire.dir == Dir::ToServer && bytes.get(7..11) == Some(&PUBLISH) { PROPERTIES } else { 0 };
         let (least, wanted) = match kind {
-            METHOD => (4, HEAD.min(total as usize)),
+            METHOD if bytes.len() < 11 && total >= 11 => (4, 11),
+            METHOD => (4, HEAD.min(total as usize + behind)),
             HEADER => (14, 19),
             BODY | HEARTBEAT => (0, 7),
             _ => return Err(BAD),
@@ -189,7 +197,9 @@ impl Framer for Framing {
                 let view = &bytes[7..bytes.len().min(total as usize - 1)];
                 let id = (be16(view, 0).ok_or(Stop::Need)?, be16(view, 2).ok_or(Stop::Need)?);
                 let method = METHODS.iter().find(|method| method.id == id).ok_or(BAD)?;
-                self.method(wire, channel, method, &view[4..], end);
+                let header = bytes.get(total as usize..).filter(|next| behind > 0 && next.first() == Some(&HEADER));
+                let names_reply = header.and_then(|next| be16(next, PROPERTIES - 2)).is_some_and(|f| f & REPLY_TO != 0);
+                self.method(wire, channel, method, (&view[4..], names_reply), end);
             }
             HEADER => self.content(wire, channel, Some(be64(bytes, 11).ok_or(Stop::Need)?), 0, end),
             BODY => self.content(wire, channel, None, size.into(), end),
@@ -216,7 +226,14 @@ impl Framer for Framing {
 }
 
 impl Framing {
-    fn method(&mut self, wire: &mut Wire<'_>, channel: u16, method: &Method, arguments: &[u8], end: u64) {
+    fn method(
+        &mut self,
+        wire: &mut Wire<'_>,
+        channel: u16,
+        method: &Method,
+        (arguments, names_reply): (&[u8], bool),
+        end: u64,
+    ) {
         let owes = 1u64.checked_shl(channel.into()).unwrap_or(0);
         let owed = channel > 63 || self.owed & owes != 0;
         let closes = matches!(method.name, "connection.close" | "channel.close");
@@ -262,7 +279,8 @@ impl Framing {
         }
         let verb = if role == Role::Reply { "" } else { method.name };
         let (cut, queued) = (target.is_cut(), role == Role::OneWay);
-        let attrs = Attrs { verb, target: target.as_str(), status, cut, queued, ..Attrs::default() };
+        let relayed = queued && names_reply;
+        let attrs = Attrs { verb, target: target.as_str(), status, cut, queued, relayed, ..Attrs::default() };
         let carries = matches!(method.kind, Carries | AnswersWith);
         let (dir, start) = (wire.dir, wire.at);
         let border = if carries { Border::Open } else { Border::Known(end) };
@@ -324,14 +342,14 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
     const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
     if dir == Dir::ToServer && bytes[0] == b'A' {
         return if bytes.starts_with(HEADER) {
-            Fit::Yes
+            Fit::Sure
         } else if HEADER.starts_with(bytes) {
             Fit::More
         } else {
             Fit::No
         };
     }
-    begins_method(dir, bytes, usize::MAX)
+    begins_method(dir, bytes, usize::MAX).and_sure() // length, class, method and end of the frame fit
 }
 
 /// Whether a method of this side begins here, in a whole frame, as far as the frame can be shown: in `most` bytes.

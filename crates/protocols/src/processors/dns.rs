@@ -9,6 +9,7 @@
 //! verb is the opcode's name. A response without a question (multicast DNS) is unsolicited. Not handled: the answers,
 //! questions behind the first, DNS over TLS or HTTPS.
 
+use crate::bytes::be16;
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
 use crate::registry::{About, Askers, Docs, Transport};
 use crate::vocabulary::{Grammar, List, Vocabulary};
@@ -28,7 +29,7 @@ pub const TCP: About = About {
     recognise: |dir, bytes, usual| match bytes.len() {
         _ if !usual => Fit::No, // two bytes of length and a few flags are too little to go by
         ..14 => Fit::More,
-        _ => fits(dir, &bytes[2..]).into(),
+        _ => (fits(dir, &bytes[2..]) && be16(bytes, 0).is_some_and(|length| usize::from(length) >= 12)).into(),
     },
     vocabulary: Vocabulary {
         verb: Grammar::Constant,
@@ -136,7 +137,7 @@ fn fits(dir: Dir, bytes: &[u8]) -> bool {
         && reply == (dir == Dir::ToClient)
         && matches!(opcode, 0 | 4 | 5)
         && more & 0x40 == 0
-        && u16::from_be_bytes([q1, q0]) <= u16::from(!reply) * 7 + 1
+        && (u16::from(!reply)..=u16::from(!reply) * 7 + 1).contains(&u16::from_be_bytes([q1, q0]))
         && (reply || more & 15 == 0)
 }
 

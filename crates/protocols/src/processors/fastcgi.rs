@@ -324,10 +324,12 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     // kind and content length; the id and the padding may be any
     let same = |(i, (a, b)): (usize, (&u8, u8))| matches!(i, 2 | 3 | 6) || *a == b;
     let is = |kind, length| bytes.iter().zip([1, kind, 0, 0, 0, length, 0, 0]).enumerate().all(same);
-    let fits = is(BEGIN, 8) || is(STDIN, 0);
     match (dir, bytes) {
-        (Dir::ToServer, _) if fits && bytes.len() < 8 => Fit::More,
-        (Dir::ToServer, _) => fits.into(),
+        (Dir::ToServer, _) if is(BEGIN, 8) => match bytes.get(8..16) {
+            Some([0, 1..=3, 0 | 1, 0, 0, 0, 0, 0]) => Fit::Sure, // role and flags, and what is reserved
+            other => other.map_or(Fit::More, |_| Fit::No),
+        },
+        (Dir::ToServer, _) if is(STDIN, 0) => [Fit::More, Fit::Yes][usize::from(bytes.len() >= 8)],
         (Dir::ToClient, [1, STDOUT | STDERR | END, _, _, _, _, _, 0, ..]) => usual.into(),
         (Dir::ToClient, [1, ..]) if bytes.len() < 8 && usual => Fit::More,
         _ => Fit::No,

@@ -7,16 +7,17 @@
 //! ```
 //!
 //! Of a line [`LINE`] bytes are read: a longer target is cut, of longer fields none matters but `x-request-id`, which
-//! is then left out. After `101` and after a successful CONNECT each direction is one opaque unsolicited message. A
+//! is then left out. After `101` and after a successful CONNECT the flow speaks another protocol ([`Sink::upgraded`](crate::Sink)); this
+//! processor takes each direction for one opaque unsolicited message then. A 101 to `h2c` is interim: the reply comes by HTTP/2. A
 //! reply to a request that was not seen may be the reply to a HEAD, so its end is found at the next turn. Not handled:
-//! HTTP/0.9, several witnesses of one kind (the first counts), trailers' fields, an upgrade to HTTP/2.
+//! HTTP/0.9, several witnesses of one kind (the first counts), trailers' fields.
 
 use crate::asked::Asked;
 use crate::bytes::line;
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
 use crate::http::{self, Heading};
 use crate::registry::{About, Askers, Docs};
-use crate::{Border, Defect, Dir, EndHow, Role, Text};
+use crate::{Border, Defect, Dir, EndHow, Role, Text, Upgrade};
 
 /// Bytes read of a line.
 pub const LINE: usize = 224;
@@ -58,6 +59,8 @@ struct Side {
     body: Option<Body>,
     /// The status of a reply.
     code: Option<u16>,
+    /// What the flow is to speak behind it.
+    upgrade: Upgrade,
     heading: Heading<112>,
 }
 
@@ -80,8 +83,15 @@ enum Body {
 }
 
 impl Side {
-    const NEW: Side =
-        Side { part: Part::Start, long: false, start: NONE, body: None, code: None, heading: Heading::NEW };
+    const NEW: Side = Side {
+        part: Part::Start,
+        long: false,
+        start: NONE,
+        body: None,
+        code: None,
+        upgrade: Upgrade::Other,
+        heading: Heading::NEW,
+    };
 }
 
 impl Framer for Framing {
@@ -104,7 +114,7 @@ impl Framer for Framing {
             Part::Start => {
                 let code = line.get(9..).and_then(http::code);
                 *side = Side { start: wire.at, part: Part::Fields, long: cut, code, ..Side::NEW };
-                let reply = cut || (fit_reply(line) == Fit::Yes && code.is_some());
+                let reply = cut || (fit_reply(line).is_fit() && code.is_some());
                 let begins = if wire.dir == Dir::ToClient { reply } else { side.request(line, cut) };
                 if !begins {
                     *side = Side::NEW;
@@ -185,6 +195,13 @@ impl Side {
                     _ => Some(Body::Bad),
                 };
             }
+            7 if name.eq_ignore_ascii_case(b"upgrade") => {
+                self.upgrade = match value {
+                    v if v.eq_ignore_ascii_case(b"websocket") => Upgrade::WebSocket,
+                    v if v.eq_ignore_ascii_case(b"h2c") => Upgrade::Http2,
+                    _ => Upgrade::Other,
+                };
+            }
             11 if name.eq_ignore_ascii_case(b"traceparent") => self.heading.trace(value),
             12 if !cut && name.eq_ignore_ascii_case(b"x-request-id") => self.heading.request_id(value),
             _ => {}
@@ -197,12 +214,13 @@ impl Framing {
     /// The head ends with this unit of `length` bytes; or is not `whole`: it was lost from here on.
     fn head(&mut self, wire: &mut Wire<'_>, length: u64, whole: bool) -> Unit {
         let d = wire.dir.index();
-        let Side { start, body, code, mut heading, .. } = core::mem::replace(&mut self.sides[d], Side::NEW);
+        let Side { start, body, code, upgrade, mut heading, .. } = core::mem::replace(&mut self.sides[d], Side::NEW);
         let reply = wire.dir == Dir::ToClient;
         if start == NONE {
             return Ok(length);
         }
-        let interim = reply && matches!(code, Some(100 | 102..=199));
+        let to_http2 = upgrade == Upgrade::Http2 && code == Some(101);
+        let interim = reply && (to_http2 || matches!(code, Some(100 | 102..=199)));
         let method = if reply && !interim { self.asked.pop() } else { None };
         let connected = method == Some(CONNECT) && matches!(code, Some(200..=299));
         let upgraded = connected || (reply && code == Some(101));
@@ -243,7 +261,11 @@ impl Framing {
             wire.sink.defect(Defect::QueueOverflow, Dir::ToServer, start);
         }
         wire.message(role, (start, end), wire.behind(length), attrs, &witnesses[..count]);
-        if upgraded && whole { Err(Stop::Opaque(length)) } else { unit }
+        if !upgraded || !whole {
+            return unit;
+        }
+        wire.sink.upgraded(if connected { Upgrade::Tunnel } else { upgrade }, wire.dir, wire.behind(length));
+        Err(Stop::Opaque(length))
     }
 }
 
@@ -286,23 +308,26 @@ fn kind(method: &str) -> u8 {
 const HEAD: u8 = 1;
 const CONNECT: u8 = 2;
 
-/// Whether a flow of which these are the first bytes is HTTP/1: by a reply's version, or a request whose target is a
-/// path, or has another form that its method allows.
+/// Whether a flow of which these are the first bytes is HTTP/1: by a reply's version; by a usual method and a target that is a path or
+/// an address; or by a request's line with its version.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
-    const METHODS: &str = "GET POST PUT HEAD DELETE OPTIONS PATCH CONNECT TRACE";
+    const METHODS: &str = "GET POST PUT HEAD DELETE OPTIONS PATCH TRACE";
     const ABSOLUTE: &[u8] = b"http://";
     if dir == Dir::ToClient {
-        return fit_reply(bytes);
+        return fit_reply(bytes).and_sure();
     }
     let method = bytes.split(|&b| b == b' ').next().unwrap_or(&[]);
     let known = METHODS.split(' ').any(|m| m.as_bytes() == method);
     match bytes.get(method.len() + 1..).unwrap_or(&[]) {
         [] if known || METHODS.split(' ').any(|m| m.as_bytes().starts_with(bytes)) => Fit::More,
-        [b'/', ..] => fit_request(bytes),
-        [b'*', ..] => known.into(),
-        [_, ..] if method == b"CONNECT" => fit_request(bytes),
-        target if known && target.starts_with(ABSOLUTE) => Fit::Yes,
+        [b'/', ..] if known => Fit::Sure,
+        target if known && target.starts_with(ABSOLUTE) => Fit::Sure,
         target if known && ABSOLUTE.starts_with(target) => Fit::More,
-        _ => Fit::No,
+        _ if !fit_request(bytes).is_fit() => fit_request(bytes),
+        _ => match bytes.iter().take(LINE).position(|&b| b == b'\n') {
+            Some(end) => Fit::from(bytes[..end].windows(8).any(|part| part == b" HTTP/1.")).and_sure(),
+            None if bytes.len() < LINE && bytes.iter().all(|b| (b' '..=b'~').contains(b) || *b == b'\r') => Fit::More,
+            None => Fit::No,
+        },
     }
 }

@@ -11,7 +11,8 @@
 //! table are unknown: such heads are marked as cut, their frames are bordered all the same. Where the last head of a
 //! reply has such a field, which may be a gRPC status, its outcome is unknown. Behind a loss, frames are found again where bytes
 //! begin with a frame that may follow. Of 512 messages that are open at a time the ends are followed, of more they are not
-//! (counted). Not handled: an upgrade from HTTP/1, a field that is split over two frames (the rest of its head is unknown).
+//! (counted). A field may go on in the next frame: of one that is wanted the value is then unknown, and where not even its length
+//! is known, so is the rest of its head. Not handled: an upgrade from HTTP/1.
 
 use crate::bytes::be32;
 use crate::codes::{error, grpc};
@@ -89,6 +90,10 @@ struct Block {
     pushes: bool,
     /// The field whose value comes next, and whether it goes into the table.
     field: Option<(Name, bool)>,
+    /// Bytes of a name or a value that go on in the next frame.
+    carried: u64,
+    /// Where its next field begins is not known: nothing more of it is read.
+    astray: bool,
 }
 
 impl Side {
@@ -104,8 +109,18 @@ impl Side {
 }
 
 impl Block {
-    const NONE: Block =
-        Block { stream: 0, start: NONE, left: 0, padding: 0, last: false, whole: false, pushes: false, field: None };
+    const NONE: Block = Block {
+        stream: 0,
+        start: NONE,
+        left: 0,
+        padding: 0,
+        last: false,
+        whole: false,
+        pushes: false,
+        field: None,
+        carried: 0,
+        astray: false,
+    };
 }
 
 impl Framer for Framing {
@@ -130,8 +145,7 @@ impl Framer for Framing {
             return None;
         }
         // the rest of a head: where its frame ends is known
-        side.table.forget();
-        (side.block.field, side.heading.cut) = (None, true);
+        side.go_astray();
         Some(self.fragment(wire, left.into()))
     }
 
@@ -141,7 +155,7 @@ impl Framer for Framing {
             return self.field(wire, bytes, last);
         }
         match preface(wire.dir, bytes) {
-            Fit::Yes => {
+            Fit::Yes | Fit::Sure => {
                 wire.whole(Role::Unsolicited, wire.behind(24u64), 24, Attrs::alone("PRI"), &[Witness::Http2(0)]);
                 return Ok(PREFACE.len() as u64);
             }
@@ -215,30 +229,40 @@ impl Framer for Framing {
 }
 
 impl Framing {
-    /// One half of a field: an index or a name, or a value.
+    /// One half of a field: an index or a name, or a value; or what a frame has of it.
     fn field(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
         let side = &mut self.sides[wire.dir.index()];
-        let room = side.block.left as usize;
-        let view = &bytes[..bytes.len().min(room)];
-        let mut used = match side.half(view, last || view.len() == room) {
-            Some(used) => used,
-            None if view.len() < room => return Err(Stop::Need),
-            None => u64::MAX,
+        let room = u64::from(side.block.left);
+        let length = if side.block.astray {
+            room
+        } else if side.block.carried > 0 {
+            side.block.carried
+        } else {
+            let view = &bytes[..bytes.len().min(room as usize)];
+            let is_rest = view.len() as u64 == room;
+            match side.half(view, last || is_rest) {
+                Some(length) => length,
+                None if is_rest => {
+                    side.go_astray();
+                    room
+                }
+                None => return Err(Stop::Need),
+            }
         };
-        if used > room as u64 {
-            // It goes on in the next frame, or is no field.
-            side.table.forget();
-            (side.block.field, side.heading.cut, used) = (None, true, room as u64);
-        }
+        let used = length.min(room);
+        side.block.carried = length - used;
         side.block.left -= used as u32;
         Ok(if side.block.left == 0 { self.fragment(wire, used) } else { used })
     }
 
     /// The frame's fields are over behind `length` bytes; the length with its padding.
     fn fragment(&mut self, wire: &mut Wire<'_>, length: u64) -> u64 {
-        let block = &mut self.sides[wire.dir.index()].block;
-        let length = length + u64::from(block.padding);
-        if block.whole {
+        let side = &mut self.sides[wire.dir.index()];
+        let length = length + u64::from(side.block.padding);
+        if side.block.whole {
+            if side.block.carried > 0 || side.block.field.is_some() {
+                side.go_astray(); // it ends inside a field: that is none
+            }
             self.head(wire, wire.behind(length));
         }
         length
@@ -249,7 +273,8 @@ impl Framing {
         let side = &mut self.sides[wire.dir.index()];
         side.table.forget();
         if side.block.stream != 0 {
-            (side.heading.cut, side.block.last, side.block.whole) = (true, false, true);
+            side.go_astray();
+            (side.block.last, side.block.whole) = (false, true);
             self.head(wire, wire.at);
         }
     }
@@ -338,7 +363,15 @@ impl Framing {
 }
 
 impl Side {
-    /// Reads the half of a field at the start of `view`; `last`: as much of it is there as will be. How long it is.
+    /// The rest of the head is not to be read, and what it puts into the table is unknown.
+    fn go_astray(&mut self) {
+        self.table.forget();
+        (self.heading.cut, self.blind) = (true, true);
+        (self.block.field, self.block.carried, self.block.astray) = (None, 0, true);
+    }
+
+    /// Reads the half of a field at the start of `view`; `last`: as much of it is there as will be. How long it is, though more than
+    /// is there. `None`: that is not known.
     fn half(&mut self, view: &[u8], last: bool) -> Option<u64> {
         let first = *view.first()?;
         let mut room = [0; HEAD];
@@ -378,8 +411,11 @@ impl Side {
                 let (length, more) = hpack::integer(head, 7)?;
                 let mut name = Name::Other;
                 if length <= Name::LONGEST {
-                    let raw = head.get(more..more + length as usize)?;
-                    name = Name::of(hpack::text(raw, head[0] & 0x80 != 0, &mut room));
+                    match head.get(more..more + length as usize) {
+                        Some(raw) => name = Name::of(hpack::text(raw, head[0] & 0x80 != 0, &mut room)),
+                        None if last => (self.blind, self.heading.cut) = (true, true), // it may be any
+                        None => return None,
+                    }
                 }
                 self.block.field = Some((name, kept));
                 return Some(length.saturating_add((used + more) as u64));
@@ -402,13 +438,14 @@ impl Side {
     /// A field that is spelled out.
     fn value(&mut self, name: Name, value: &[u8], cut: bool) {
         match name {
-            Name::Method => self.heading.verb = Text::of(value),
             Name::Path => self.heading.target(value, cut),
+            _ if cut => (self.blind, self.heading.cut) = (true, true), // its first part may read as another value
+            Name::Method => self.heading.verb = Text::of(value),
             Name::Status => self.status = http::code(value),
             Name::Grpc => self.grpc = core::str::from_utf8(value).ok().and_then(|value| value.parse().ok()),
             Name::Trace => self.heading.trace(value),
-            Name::RequestId if !cut => self.heading.request_id(value),
-            Name::RequestId | Name::Other => {}
+            Name::RequestId => self.heading.request_id(value),
+            Name::Other => {}
         }
     }
 

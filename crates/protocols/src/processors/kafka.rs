@@ -66,6 +66,9 @@ const APIS: [&str; 58] = [
     "ALTER PARTITION", "UPDATE FEATURES",
 ];
 
+/// FETCH waits for records, JOIN GROUP and SYNC GROUP for the other members.
+const AWAITS: &[u16] = &[1, 11, 14];
+
 impl Framer for Framing {
     const NEW: Framing = Framing { asked: [FREE; 16], next: 0 };
 
@@ -113,7 +116,8 @@ impl Framing {
         }
         let role = if silent { Role::OneWay } else { Role::Request };
         let cut = target.is_cut() || (api == PRODUCE && produce.is_none());
-        let attrs = Attrs { verb, target: target.as_str(), cut, queued: api == PRODUCE, ..Attrs::default() };
+        let (queued, awaits) = (api == PRODUCE, AWAITS.contains(&api));
+        let attrs = Attrs { verb, target: target.as_str(), cut, queued, awaits, ..Attrs::default() };
         wire.whole(role, end, view.len(), attrs, &[Witness::Kafka(id)]);
         Ok(())
     }
@@ -212,8 +216,11 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
             }
         }
         // Few bytes of the header are set: only a name makes it sure.
-        Dir::ToServer if !usual && matches!(be16(bytes, 12), Some(0 | 1 | 0xffff)) => Fit::No,
-        Dir::ToServer => request_fits(bytes),
+        Dir::ToServer => match be16(bytes, 12) {
+            Some(2..=0x7fff) => request_fits(bytes).and_sure(),
+            Some(0 | 1 | 0xffff) if !usual => Fit::No,
+            _ => request_fits(bytes),
+        },
         Dir::ToClient => Fit::No,
     }
 }

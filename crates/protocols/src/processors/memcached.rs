@@ -10,7 +10,7 @@
 //! name. All replies behind quiet meta commands up to that of the `mn` behind them are unsolicited, too: nothing says
 //! whose they are. The replies to STAT, and to a `get` of several keys, are one.
 
-use crate::bytes::{be16, be32, decimal};
+use crate::bytes::{be16, be32, decimal, is_shown, payload_fits};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
 use crate::registry::{About, Docs};
 use crate::vocabulary::{Grammar, List, Vocabulary};
@@ -78,7 +78,7 @@ impl Framer for Framing {
 
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
         match (dir, bytes[0]) {
-            (Dir::ToServer, 0x80) | (Dir::ToClient, 0x81) => Fit::Yes,
+            (Dir::ToServer, 0x80) | (Dir::ToClient, 0x81) => binary_fits(bytes),
             // data may begin like a word too, so it has to be one that is a command
             (Dir::ToServer, first) if first.is_ascii_lowercase() => {
                 match bytes.iter().position(|b| b" \r\n".contains(b)) {
@@ -267,36 +267,77 @@ const BINARY: [&str; 0x25] = [
     "SASL STEP", "GATK", "GATKQ",
 ];
 
-/// Whether a flow of which these are the first bytes is Memcached: by a binary request, a storage command, or a value that
-/// was asked for; on its usual port also by any command.
+/// Whether these are the begin of a message of the binary protocol, whose lengths fit to each other and to what its command needs.
+fn binary_fits(bytes: &[u8]) -> Fit {
+    let &[magic, code, k1, k0, extras, kind, s1, s0, b3, b2, b1, b0, ..] = bytes else { return Fit::More };
+    let (key, body) = (u32::from(u16::from_be_bytes([k1, k0])), u32::from_be_bytes([b3, b2, b1, b0]));
+    let is_request = magic == 0x80;
+    let needs_key = is_request && matches!(code, 0..=6 | 9 | 0x0c..=0x0f | 0x11..=0x16 | 0x19..=0x1e | 0x21..=0x24);
+    let fits = code < 0x25
+        && kind == 0
+        && extras <= 24
+        && key <= 250
+        && (!needs_key || key > 0)
+        && (is_request || u16::from_be_bytes([s1, s0]) < 0x100)
+        && (key + u32::from(extras)..1 << 27).contains(&body);
+    fits.into()
+}
+
+/// Whether these are the begin of such a message with a key that is one.
+fn binary_key_fits(bytes: &[u8]) -> Fit {
+    let (fit, Some(key), Some(extras)) = (binary_fits(bytes), be16(bytes, 2), bytes.get(4)) else { return Fit::More };
+    let (start, key) = (24 + usize::from(*extras), usize::from(key));
+    match bytes.get(start..start + key) {
+        _ if fit != Fit::Yes || key == 0 => fit,
+        Some(key) if key.iter().all(u8::is_ascii_graphic) => Fit::Sure,
+        Some(_) => Fit::Yes,
+        None => Fit::More,
+    }
+}
+
+/// Whether a flow of which these are the first bytes is Memcached: by a whole message with a key, or a command or a value with its data;
+/// on its usual port, or before an answer, by any command.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
-    match (dir, bytes) {
-        (Dir::ToServer, [0x80, ..]) if bytes.len() < 12 => Fit::More,
-        (Dir::ToServer, [0x80, code, key, low, extras, 0, ..]) => {
-            let head = u32::from(u16::from_be_bytes([*key, *low])) + u32::from(*extras);
-            (*code < 0x25 && *extras <= 24 && be32(bytes, 8).is_some_and(|body| (head..1 << 27).contains(&body))).into()
-        }
-        (Dir::ToServer, _) => {
-            let line = bytes.split(|&b| b == b'\n').next().unwrap_or(&[]);
-            let whole = line.len() < bytes.len();
-            let mut words = line.trim_ascii_end().split(|&b| b == b' ');
-            let name = words.next().unwrap_or(&[]);
+    let (line, data) = match bytes.iter().position(|&b| b == b'\n') {
+        Some(end) => (&bytes[..end], Some(&bytes[end + 1..])),
+        None => (bytes, None),
+    };
+    let mut words = line.trim_ascii_end().split(|&b| b == b' ');
+    let name = words.next().unwrap_or(&[]);
+    match dir {
+        Dir::ToServer if bytes[0] == 0x80 => binary_key_fits(bytes),
+        Dir::ToServer => {
             let stores = [&b"set"[..], b"add", b"replace", b"append", b"prepend", b"cas"].contains(&name);
-            let begins = name.iter().all(u8::is_ascii_lowercase) && name.len() <= 8;
-            match begins {
-                true if stores && whole => (words.skip(1).take(3).filter(|w| decimal(w).is_some()).count() == 3).into(),
-                true if usual => Fit::Yes,
-                true if stores => Fit::More,
+            let is_command = COMMANDS.split(|b| *b == b' ').any(|command| command == name);
+            let mut numbers = words.skip(1).map(decimal);
+            match data {
+                Some(data) if stores => match [numbers.next(), numbers.next(), numbers.next()] {
+                    [Some(Some(_)), Some(Some(_)), Some(Some(count))] => payload_fits(data, count),
+                    _ => Fit::No,
+                },
+                None if stores && is_shown(line) => Fit::More,
+                Some(_) => (usual && is_command && line.ends_with(b"\r") && is_shown(line)).into(),
+                None if !usual || !is_shown(line) => Fit::No,
+                None if is_command && line.len() > name.len() => Fit::Yes,
+                None if name.len() <= 16 && name.len() == line.len() => Fit::More,
+                None => Fit::No,
+            }
+        }
+        Dir::ToClient if name == b"VALUE" && bytes.len() > 6 => {
+            let Some(data) = data else { return Fit::More };
+            let mut numbers = words.skip(1).map(decimal);
+            match (numbers.next(), numbers.next(), numbers.all(|n| n.is_some())) {
+                (Some(Some(_)), Some(Some(count)), true) => payload_fits(data, count),
                 _ => Fit::No,
             }
         }
-        (Dir::ToClient, [b'V', b'A', b'L', b'U', b'E', b' ', rest @ ..]) => {
-            let Some(end) = rest.iter().position(|&b| b == b'\n') else { return Fit::More };
-            let mut words = rest[..end].trim_ascii_end().split(|&b| b == b' ').skip(1);
-            let numbers = words.by_ref().take(2).filter(|w| decimal(w).is_some()).count();
-            (numbers == 2 && words.all(|w| decimal(w).is_some())).into()
+        Dir::ToClient if b"VALUE ".starts_with(bytes) => Fit::More,
+        Dir::ToClient if usual && bytes[0] == 0x81 => binary_fits(bytes),
+        Dir::ToClient if usual => {
+            let known =
+                [&b"STORED"[..], b"NOT_STORED", b"EXISTS", b"NOT_FOUND", b"END", b"DELETED", b"TOUCHED", b"ERROR"];
+            (data.is_some() && known.contains(&line.trim_ascii_end())).into()
         }
-        (Dir::ToClient, _) if bytes.len() < 6 && b"VALUE ".starts_with(bytes) => Fit::More,
-        _ => Fit::No,
+        Dir::ToClient => Fit::No,
     }
 }

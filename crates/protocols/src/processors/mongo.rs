@@ -130,6 +130,9 @@ const GET_MORE: u32 = 2005;
 const COMPRESSED: u32 = 2012;
 const MSG: u32 = 2013;
 
+/// Drivers watch a server by a greeting that it answers when something about it changes, or after ten seconds.
+const AWAITS: &[&str] = &["hello", "isMaster", "ismaster"];
+
 impl Framer for Framing {
     const NEW: Framing = Framing { sides: [Walk::NONE; 2], exhaust: None };
 
@@ -287,7 +290,8 @@ impl Framing {
                 mask::path(string, (size as usize) > string.len() + 5, &mut target);
             }
             let verb = if name.iter().all(u8::is_ascii_alphabetic) { Text::<16>::of(name) } else { Text::of(b"?") };
-            walk.tell(wire, Attrs { verb: verb.as_str(), target: target.as_str(), ..Attrs::default() });
+            let awaits = AWAITS.contains(&verb.as_str());
+            walk.tell(wire, Attrs { verb: verb.as_str(), target: target.as_str(), awaits, ..Attrs::default() });
         }
         Ok(value as u64 + size)
     }
@@ -361,5 +365,5 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
     // What answers request 0 says 0 too; but what asks says in which database.
     let asks = to == 0 && (dir == Dir::ToServer || bytes.windows(4).any(|part| part == b"$db\0"));
     let plausible = (16..48_000_000).contains(&size) && (dir == Dir::ToServer) == asks;
-    (plausible && matches!(code, QUERY | COMPRESSED | MSG)).into()
+    Fit::from(plausible && matches!(code, QUERY | COMPRESSED | MSG)).and_sure()
 }

@@ -18,7 +18,7 @@ use crate::bytes::{is_typed, le16, le32, lenenc};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
 use crate::registry::{About, Docs};
 use crate::shapes::{self, Cache, Shape, sqlstate};
-use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, mask};
+use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, mask, sql_words};
 
 /// Bytes kept of a packet in each direction: of a statement a little less.
 pub const HEAD: usize = 512;
@@ -305,13 +305,27 @@ fn is_command(byte: u8) -> bool {
     matches!(byte, 1..=0x1f | BULK_EXECUTE)
 }
 
+/// Whether a command that is no statement has a packet's length (count of bytes) and `body` as it must have.
+fn command_fits(command: u8, length: usize, body: &[u8]) -> bool {
+    match command {
+        1 | 9 | 14 | 31 => length == 1, // QUIT, STATISTICS, PING, RESET CONNECTION
+        2 => length >= 2 && is_typed(body),
+        0x17 => length >= 10 && body.get(5..9).is_none_or(|iterations| iterations == [1, 0, 0, 0]),
+        0x19 | 0x1a | 0x1c => length == if command == 0x1c { 9 } else { 5 }, // CLOSE, RESET, FETCH
+        BULK_EXECUTE => length >= 7,
+        _ => false,
+    }
+}
+
 fn name(command: u8) -> &'static str {
     NAMES.get(usize::from(command)).copied().unwrap_or("EXECUTE")
 }
 
 /// Whether this is a greeting: protocol 10, and in the same packet a version that begins with a number.
 fn greets(bytes: &[u8]) -> bool {
-    matches!(bytes, [2..=255, 0, 0, 0, 10, b'0'..=b'9', ..])
+    let [2..=255, 0, 0, 0, 10, b'0'..=b'9', version @ ..] = bytes else { return false };
+    let shown = version.iter().take_while(|b| (b' '..=b'~').contains(b)).count();
+    version.get(shown).is_none_or(|end| *end == 0 && shown >= 2)
 }
 
 /// Whether a flow of which these are the first bytes is MySQL: by the greeting, or one statement in plain text; on its
@@ -324,10 +338,15 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
         (Dir::ToServer, [_, _, _, 0, QUERY | PREPARE, ..]) if bytes.len() < 11 && length >= 6 => Fit::More,
         (Dir::ToServer, [_, _, _, 0, QUERY | PREPARE, text @ ..]) => {
             let text = text.strip_prefix(&[0, 1]).unwrap_or(text);
-            (length >= 6 && length + 4 >= bytes.len() && text.len() >= 4 && is_typed(text)).into()
+            let fits = length >= 6 && length + 4 >= bytes.len() && text.len() >= 4 && is_typed(text);
+            let is_text = usual && text.iter().all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace());
+            let is_whole = length + 4 == bytes.len() && (fits || is_text);
+            if fits && sql_words::begins(text) { Fit::Sure } else { is_whole.into() }
         }
-        (Dir::ToServer, [_, _, 0, 0, command, ..]) => (usual && is_command(*command)).into(),
-        (Dir::ToClient, _) => greets(bytes).into(),
+        (Dir::ToServer, [_, _, 0, 0, command, body @ ..]) => (usual && command_fits(*command, length, body)).into(),
+        (Dir::ToClient, _) if greets(bytes) => [Fit::More, Fit::Sure][usize::from(bytes.len() >= 8)],
+        // an OK, an error or a count of columns
+        (Dir::ToClient, [_, _, 0, 1, ..]) => (usual && length > 0).into(),
         _ => Fit::No,
     }
 }

@@ -14,7 +14,7 @@
 //! A second message to one inbox is unsolicited. So is what fetches from or acknowledges to JetStream: the messages that
 //! are fetched come under their own subjects. Payloads and headers are never kept, but for the number of a status.
 
-use crate::bytes::{decimal, line};
+use crate::bytes::{decimal, line, payload_fits};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Unit, Wire};
 use crate::registry::{About, Docs, RunsOn};
 use crate::vocabulary::{Grammar, List, Vocabulary};
@@ -236,6 +236,7 @@ impl Framing {
                 wire.sink.defect(Defect::QueueOverflow, wire.dir, wire.at);
             }
         }
+        let queued = Attrs { relayed: true, ..queued };
         wire.whole(Role::Request, end, head, queued, &[Witness::Named(hash)]);
     }
 
@@ -269,13 +270,13 @@ fn inbox(subject: &[u8]) -> Option<&[u8]> {
     subject.starts_with(b"_INBOX.").then(|| &subject[..6])
 }
 
-/// Whether a flow of which these are the first bytes is NATS: by INFO or CONNECT, by the whole line of a message, and on the
-/// usual port by what is shorter.
+/// Whether a flow of which these are the first bytes is NATS: by INFO or CONNECT, by a whole message, and on the usual port, or
+/// before an answer, by what is shorter.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     let opening: &[u8] = if dir == Dir::ToClient { b"INFO {" } else { b"CONNECT {" };
     let common = opening.iter().zip(bytes).take_while(|(a, b)| a == b).count();
     if common == opening.len() {
-        return Fit::Yes;
+        return Fit::Sure;
     }
     if common == bytes.len() {
         return Fit::More;
@@ -292,7 +293,15 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     let words = Words::new(&bytes[..newline]);
     let Some(op) = find(dir, words.of[0]) else { return Fit::No };
     match op.payload {
-        Some(least) => (bytes[..newline].ends_with(b"\r") && addressed(least, &words).is_some()).into(),
+        // Others have such lines too: what follows tells. All clients number their subscriptions.
+        Some(least) if bytes[..newline].ends_with(b"\r") => match addressed(least, &words) {
+            Some((_, _, count)) => match payload_fits(&bytes[newline + 1..], count) {
+                Fit::Yes => (dir == Dir::ToServer || decimal(words.of[2]).is_some()).into(),
+                fit => fit,
+            },
+            None => Fit::No,
+        },
+        Some(_) => Fit::No,
         None => usual.into(),
     }
 }

@@ -53,6 +53,8 @@ pub struct Framing {
     reply: u64,
     /// It answers a Flush.
     flush: bool,
+    /// The server takes the data of a COPY: all that the client says until the answer is that.
+    takes: bool,
     copy: Option<CopyIn>,
     cache: Cache,
 }
@@ -74,6 +76,7 @@ impl Framer for Framing {
         flushed: NONE,
         reply: NONE,
         flush: false,
+        takes: false,
         copy: None,
         cache: Cache::NEW,
     };
@@ -128,7 +131,7 @@ impl Framer for Framing {
 
     fn alone(&self, wire: &Wire<'_>) -> bool {
         let last = self.pending <= 1 && self.batch == NONE;
-        wire.dir == Dir::ToClient && wire.is_open(wire.dir) && last
+        wire.is_open(wire.dir) && if wire.dir == Dir::ToClient { last } else { self.takes && self.pending <= 1 }
     }
 }
 
@@ -238,6 +241,7 @@ impl Framing {
             }
             self.reply = wire.at;
         }
+        self.takes = tag == b'G' || (self.takes && b"ANS".contains(&tag));
         match tag {
             b'E' => {
                 // The field C.
@@ -301,9 +305,15 @@ fn statement(content: &[u8]) -> Shape {
 /// by a message from the middle.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     match dir {
-        Dir::ToServer if bytes[0] == 0 => startup(bytes).into(),
-        _ if usual => length(dir, bytes, 1 << 26).into(),
-        _ => sure(dir, bytes).into(),
+        Dir::ToServer if bytes[0] == 0 => Fit::from(startup(bytes)).and_sure(),
+        _ if sure(dir, bytes) => Fit::Sure,
+        _ if usual => match length(dir, bytes, 1 << 20) {
+            Err(Stop::Need) => Fit::More,
+            Err(_) => Fit::No,
+            // A chain of messages, or one that goes on beyond what is at hand.
+            Ok(total) => (total as usize > bytes.len() || last_of_chain(dir, bytes).is_some()).into(),
+        },
+        _ => Fit::No,
     }
 }
 
@@ -341,9 +351,9 @@ mod tests {
     #[test]
     fn what_comes_amid_a_connection_tells_the_protocol_on_any_port() {
         let prepared = b"P\0\0\0\x13s1\0SELECT $1\0\0\0D\0\0\0\x08Ss1\0H\0\0\0\x04";
-        assert_eq!(recognise(Dir::ToServer, prepared, false), Fit::Yes);
+        assert_eq!(recognise(Dir::ToServer, prepared, false), Fit::Sure);
         // a pool that closes an idle connection says nothing else on it
-        assert_eq!(recognise(Dir::ToServer, b"X\0\0\0\x04", false), Fit::Yes);
+        assert_eq!(recognise(Dir::ToServer, b"X\0\0\0\x04", false), Fit::Sure);
         assert_eq!(recognise(Dir::ToServer, b"X\0\0\0\x05", false), Fit::No);
         // a Flush alone says nothing, nor does what goes on behind it
         assert_eq!(recognise(Dir::ToServer, b"H\0\0\0\x04", false), Fit::No);

@@ -202,11 +202,10 @@ impl Framing {
             (end, left) = (behind, left - 1);
         }
         // What CLIENT REPLY is given stands in its argument, the only one that is looked at.
-        let asks = target.as_str() == "CLIENT REPLY" && left == 1;
-        let silence = if asks { name(bytes, end)?.0 } else { Text::new() };
+        let silence = if target.as_str() == "CLIENT REPLY" && left == 1 { name(bytes, end)?.0 } else { Text::new() };
         let role = self.asked(verb.as_str(), silence.as_str());
         let (args, queued) = (Some(u32::try_from(left).unwrap_or(u32::MAX)), QUEUES.contains(&verb.as_str()));
-        let attrs = Attrs { verb: verb.as_str(), target: target.as_str(), args, queued, ..Attrs::default() };
+        let attrs = Attrs { args, queued, ..asks_for(verb.as_str(), target.as_str()) };
         self.left[0] = left;
         let border = if left == 0 { Border::Known(wire.behind(end)) } else { Border::Open };
         wire.message(role, (wire.at, border), wire.behind(end), attrs, &[]);
@@ -217,12 +216,11 @@ impl Framing {
         let (length, cut) = bytes::line(bytes, last)?;
         self.long[0] = cut;
         let mut words = bytes[..length].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let Some(name) = words.next() else {
-            return Ok(length as u64); // an empty line gets no reply
-        };
+        // an empty line gets no reply
+        let Some(name) = words.next() else { return Ok(length as u64) };
         let verb = verb(name);
         let role = self.asked(verb.as_str(), "");
-        let attrs = Attrs { args: Some(words.count() as u32), cut, ..Attrs::alone(verb.as_str()) };
+        let attrs = Attrs { args: Some(words.count() as u32), cut, ..asks_for(verb.as_str(), verb.as_str()) };
         let border = if cut { Border::Open } else { Border::Known(wire.behind(length)) };
         wire.message(role, (wire.at, border), wire.behind(length), attrs, &[]);
         Ok(length as u64)
@@ -303,6 +301,15 @@ const TYPES: &[u8] = b"+-:$*_#,(!=%~>|";
 /// What puts something where others may take it up: lists, streams, channels.
 const QUEUES: &[&str] = &["LPUSH", "LPUSHX", "PUBLISH", "RPUSH", "RPUSHX", "SPUBLISH", "XADD"];
 
+/// What waits for others to put something into a list, a set or a stream. Of a stream, only `BLOCK` among the arguments says so, which
+/// are not read: without it the answer comes at once, and nothing is lost by not calling it slow.
+const AWAITS: &[&str] =
+    &["BLMOVE", "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX", "BZPOPMIN", "XREAD", "XREADGROUP"];
+
+fn asks_for<'a>(verb: &'a str, target: &'a str) -> Attrs<'a> {
+    Attrs { verb, target, awaits: AWAITS.contains(&verb), ..Attrs::default() }
+}
+
 /// Commands whose first argument is part of the command.
 const CONTAINERS: &[&str] = &[
     "ACL", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DEBUG", "FUNCTION", "LATENCY", "MEMORY", "MODULE", "OBJECT",
@@ -370,11 +377,13 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
             match count {
                 0 if rest.is_empty() => Fit::More,
                 1..=9 if b"\r\n$".starts_with(behind) && behind.len() < 3 => Fit::More,
-                1..=9 => (behind == b"\r\n$").into(),
+                1..=9 => Fit::from(behind == b"\r\n$").and_sure(),
                 _ => Fit::No,
             }
         }
-        (Dir::ToServer, _) => (usual && bytes[0].is_ascii_alphabetic()).into(),
-        (Dir::ToClient, _) => (usual && TYPES.contains(&bytes[0])).into(),
+        _ if !usual => Fit::No,
+        (Dir::ToServer, _) => bytes::command_fits(bytes, |word| WORDS.binary_search(&verb(word).as_str()).is_ok()),
+        (Dir::ToClient, _) if TYPES.contains(&bytes[0]) => bytes::resp_fits(bytes),
+        (Dir::ToClient, _) => Fit::No,
     }
 }

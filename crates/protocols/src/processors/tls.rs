@@ -126,7 +126,7 @@ impl Framer for Framing {
         match record_fits(bytes) {
             Fit::More => return Err(Stop::Need),
             Fit::No => return Err(BAD),
-            Fit::Yes => {}
+            Fit::Yes | Fit::Sure => {}
         }
         let (kind, length) = (bytes[0], be16(bytes, 3).unwrap_or(0));
         let total = u64::from(length) + 5;
@@ -317,7 +317,7 @@ fn record_fits(bytes: &[u8]) -> Fit {
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
     let hello = if dir == Dir::ToServer { 1 } else { 2 };
     match (record_fits(bytes), bytes.get(5)) {
-        (Fit::Yes, Some(kind)) => (bytes[0] == HANDSHAKE && *kind == hello).into(),
+        (Fit::Yes, Some(kind)) => Fit::from(bytes[0] == HANDSHAKE && *kind == hello).and_sure(),
         (Fit::No, _) => Fit::No,
         _ => {
             if bytes[0] == HANDSHAKE {

@@ -216,5 +216,5 @@ fn setup_fits(bytes: &[u8]) -> Fit {
 
 /// Whether a flow of which these are the first bytes is X11: by the client's set-up.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
-    if dir == Dir::ToServer { setup_fits(bytes) } else { Fit::No }
+    if dir == Dir::ToServer { setup_fits(bytes).and_sure() } else { Fit::No }
 }

@@ -200,7 +200,10 @@ impl Sink for Recorder {
             line.push_str(" cut");
         }
         if m.attrs.queued {
-            line.push_str(" queued");
+            line.push_str(if m.attrs.relayed { " queued, to be answered by who takes it" } else { " queued" });
+        }
+        if m.attrs.awaits {
+            line.push_str(" awaits");
         }
         for witness in m.witnesses {
             match witness {

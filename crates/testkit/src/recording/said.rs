@@ -23,6 +23,20 @@ impl HostRows {
         }
     }
 
+    /// The last message is put into a queue, and whoever takes it up is to answer.
+    pub fn is_relayed(&mut self) {
+        if let Some(Event::Message(m)) = self.rows.last_mut() {
+            m.flags = message_flag::QUEUED | message_flag::RELAYED;
+        }
+    }
+
+    /// The last message is answered before the next one, if at all.
+    pub fn is_by_turn(&mut self) {
+        if let Some(Event::Message(m)) = self.rows.last_mut() {
+            m.flags = message_flag::BY_TURN;
+        }
+    }
+
     /// The message told last has an identifier of this kind and value.
     pub fn bears(&mut self, kind: u8, value: u64) {
         if let Some(Event::Message(r)) = self.rows.last_mut() {

@@ -6,6 +6,10 @@ use wakepath_model::rows::{self, seen};
 
 /// Ids of the peers of an unconnected datagram socket have it.
 const PEER_BIT: u64 = 1 << 61;
+/// Ids of pipes have this bit; ends of a pair of them the one of who asks, or of who answers.
+const PIPE_BIT: u64 = 1 << 63;
+const ASKS_BIT: u64 = 1 << 60;
+const ANSWERS_BIT: u64 = 1 << 59;
 /// What stands behind a flow's ends.
 struct FlowOptions {
     ports: (u16, u16),
@@ -22,12 +26,17 @@ struct FlowOptions {
     has_ids: bool,
     has_streams: bool,
     is_chunked: bool,
+    is_relayed: bool,
+    has_turns: bool,
+    /// A pair of pipes, one each way; those of another flow, where several processes have them.
+    is_piped: bool,
+    pipes_of: Option<u64>,
     /// The address and port that the client dialled, where they are not the server's.
     dialled: Option<([u8; 4], u16)>,
 }
 
 impl FlowOptions {
-    fn read(index: u16, mut rest: &[&str]) -> Played<FlowOptions> {
+    fn read(index: u16, mut rest: &[&str], pipes: impl Fn(&str) -> Option<u64>) -> Played<FlowOptions> {
         let mut o = FlowOptions {
             ports: (40_000 + index, 80 + index),
             netns: 1,
@@ -41,6 +50,10 @@ impl FlowOptions {
             has_ids: false,
             has_streams: false,
             is_chunked: false,
+            is_relayed: false,
+            has_turns: false,
+            is_piped: false,
+            pipes_of: None,
             dialled: None,
         };
         while let Some((word, mut more)) = rest.split_first() {
@@ -51,7 +64,14 @@ impl FlowOptions {
                 ("peer", _) => o.is_peer = true,
                 ("ids", _) => o.has_ids = true,
                 ("streams", _) => o.has_streams = true,
+                ("turns", _) => o.has_turns = true,
+                ("relayed", _) => o.is_relayed = true,
                 ("chunked", _) => o.is_chunked = true,
+                ("piped", ["as", other, after @ ..]) => {
+                    (o.is_piped, o.pipes_of) = (true, pipes(other));
+                    more = after;
+                }
+                ("piped", _) => o.is_piped = true,
                 ("old", _) => o.is_old = true,
                 ("unsided", _) => (o.is_old, o.is_unsided) = (true, true),
                 ("ports", [a, b, after @ ..]) => {
@@ -83,9 +103,10 @@ impl FlowOptions {
 impl Player {
     /// Announces a flow's watched ends; `-` is an end that nobody watches.
     pub(super) fn flow(&mut self, name: &str, client: &str, server: &str, rest: &[&str]) -> Played<()> {
-        let o = FlowOptions::read(self.flows.len() as u16, rest)?;
+        let o = FlowOptions::read(self.flows.len() as u16, rest, |other| self.flows.get(other)?.pipes)?;
         let reply_seq = o.seq + 500_000;
         let leaders = [client, server].map(|who| self.tasks.get(who).map_or(0, |t| t.leader));
+        let own_pipes = PIPE_BIT | (2 * self.endpoints + 2);
         let mut side = |who: &str, is_server: bool| -> Played<Side> {
             if who == "-" {
                 return Ok(None);
@@ -93,6 +114,10 @@ impl Player {
             let t = self.who(who)?;
             let (host, task) = (t.host, t.number);
             self.endpoints += 1;
+            if o.is_piped {
+                // the ends that are made of the two pipes
+                return Ok(Some((host, own_pipes | if is_server { ANSWERS_BIT } else { ASKS_BIT })));
+            }
             let id = if o.is_peer && is_server { PEER_BIT | self.endpoints } else { self.endpoints };
             let address = |h: Option<usize>| h.map_or([10, 0, 0, 99], |h| [10, 0, 0, 1 + h as u8]);
             let other = |n: &str| self.tasks.get(n).map(|t| t.host);
@@ -127,7 +152,10 @@ impl Player {
             has_ids: o.has_ids,
             has_streams: o.has_streams,
             is_chunked: o.is_chunked,
+            is_relayed: o.is_relayed,
+            has_turns: o.has_turns,
             noted: [false; 2],
+            pipes: o.is_piped.then_some(o.pipes_of.unwrap_or(own_pipes)),
             addresses: [(address(client), o.ports.0), o.dialled.unwrap_or((address(server), o.ports.1))],
             sent: numbers,
             read: numbers,

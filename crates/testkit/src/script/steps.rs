@@ -133,6 +133,19 @@ impl Player {
                 self.out.hosts[host].op(at, at, task, end, op::CLOSE, 0);
                 Ok(())
             }
+            ("drops" | "fails", [flow]) => {
+                let f = self.flow_of(flow)?;
+                let (host, end) = f.server.ok_or("the server's end is not watched")?;
+                let (kind, result) = if verb == "drops" { (op::CLOSE, 0) } else { (op::SEND, -32) };
+                self.out.hosts[host].op(at, at, task, end, kind, result);
+                Ok(())
+            }
+            ("loses", ["client", flow, how @ ..]) => {
+                let f = self.flow_of(flow)?;
+                let (host, end) = f.server.ok_or("the server's end is not watched")?;
+                self.out.hosts[host].client_left(at, end, *how == ["reset"]);
+                Ok(())
+            }
             _ => Err("not understood".into()),
         }
     }

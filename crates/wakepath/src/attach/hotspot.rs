@@ -4,13 +4,16 @@
 //! than the process, or is a link, is not taken.
 
 use super::signals;
+use crate::owner;
 use anyhow::{Context as _, Result, bail};
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read as _, Write as _};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, mkdirat, openat, statat, unlinkat};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, chown};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long the socket may take to open: the JVM comes to it when its threads have come to a safe point.
@@ -74,50 +77,53 @@ impl Machine {
         words.any(|word| word == OPTION)
     }
 
-    /// A name in the process's temporary folder, as we reach it.
-    fn at(&self, name: &str) -> PathBuf {
-        Path::new("/proc/self/fd").join(self.folder.as_raw_fd().to_string()).join(name)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.at(&format!(".java_pid{}", self.own))
+    fn socket_name(&self) -> String {
+        format!(".java_pid{}", self.own)
     }
 
     fn listens(&self) -> bool {
-        let found = self.socket().symlink_metadata();
-        found.is_ok_and(|file| file.file_type().is_socket() && file.uid() == self.uid)
+        let found = statat(&self.folder, self.socket_name(), AtFlags::SYMLINK_NOFOLLOW);
+        found.is_ok_and(|file| FileType::from_raw_mode(file.st_mode) == FileType::Socket && file.st_uid == self.uid)
     }
 
-    /// Has the agent loaded and told `what`; gives what it says.
+    /// Has the agent loaded and told `what`; gives what it says. All of it is done as the process's user: who may change the
+    /// folder leads us to nothing that is root's.
     pub fn load(&self, agent: &[u8], what: &str) -> Result<String> {
+        let done = owner::as_user(self.uid, self.gid, || self.load_as_user(agent, what));
+        done.context("becoming the process's user; run it as root, or as that user")?
+    }
+
+    fn load_as_user(&self, agent: &[u8], what: &str) -> Result<String> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         // one that is there already is none of ours, and is not taken
         let name = format!("wakepath-{}-{:x}", self.own, since.as_nanos());
-        let place = self.at(&name);
-        DirBuilder::new().mode(0o700).create(&place).with_context(|| format!("making a folder in its {TEMPORARY}"))?;
+        mkdirat(&self.folder, &name, Mode::RWXU).with_context(|| format!("making a folder in its {TEMPORARY}"))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = openat(&self.folder, &name, flags, Mode::empty()).map_err(std::io::Error::from);
+        let place = File::from(opened.with_context(|| format!("{TEMPORARY}/{name} was replaced; nothing was done"))?);
         let told = self.load_from(&place, &format!("{TEMPORARY}/{name}"), agent, what);
-        let removed = std::fs::remove_dir_all(&place);
+        let removed = owner::remove_made(&self.folder, &name, &place, &["agent.jar", "said"]);
         let told = told?;
         removed.with_context(|| format!("removing {TEMPORARY}/{name}"))?;
         Ok(told)
     }
 
-    fn load_from(&self, place: &Path, seen_as: &str, agent: &[u8], what: &str) -> Result<String> {
-        let jar = place.join("agent.jar");
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&jar)?;
-        file.write_all(agent)?;
-        drop(file);
-        for path in [jar.as_path(), place] {
-            chown(path, Some(self.uid), Some(self.gid))
-                .context("giving the agent to the process's user; run it as root")?;
+    fn load_from(&self, place: &File, seen_as: &str, agent: &[u8], what: &str) -> Result<String> {
+        if fstat(place)?.st_uid != self.uid {
+            bail!("{seen_as} was replaced; nothing was done");
         }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut jar = File::from(openat(place, "agent.jar", flags, Mode::RUSR | Mode::WUSR)?);
+        jar.write_all(agent)?;
+        drop(jar);
         let options = format!("{seen_as}/agent.jar={what}\t{seen_as}/agent.jar\t{seen_as}/said");
         let answer = self.ask(&["load", "instrument", "false", &options])?;
         let mut said = String::new();
-        let mut only_a_file = OpenOptions::new();
-        only_a_file.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        match only_a_file.open(place.join("said")) {
-            Ok(file) => file.take(BYTES_MAX).read_to_string(&mut said).context("reading what the agent says")?,
+        let only_a_file = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        match openat(place, "said", only_a_file, Mode::empty()) {
+            Ok(file) => {
+                File::from(file).take(BYTES_MAX).read_to_string(&mut said).context("reading what the agent says")?
+            }
             Err(_) => bail!("the JVM did not load the agent: {}", answer.trim().replace('\n', "; ")),
         };
         Ok(said)
@@ -141,7 +147,9 @@ impl Machine {
         if !self.listens() {
             self.open()?;
         }
-        let stream = UnixStream::connect(self.socket()).context("connecting to the JVM's attach socket")?;
+        // the path is through what is open, and who listens there is asked below
+        let socket = Path::new("/proc/self/fd").join(self.folder.as_raw_fd().to_string()).join(self.socket_name());
+        let stream = UnixStream::connect(socket).context("connecting to the JVM's attach socket")?;
         stream.set_read_timeout(Some(ANSWER_MAX))?;
         stream.set_write_timeout(Some(ANSWER_MAX))?;
         if peer(&stream)? != self.pid {
@@ -150,16 +158,16 @@ impl Machine {
         Ok(stream)
     }
 
-    /// Has it open its socket: at SIGQUIT, while there is a file that its user, or root, made.
+    /// Has it open its socket: at SIGQUIT, while there is a file that its user made.
     fn open(&self) -> Result<()> {
-        let file = self.at(&format!(".attach_pid{}", self.own));
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file) {
-            Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e).context("asking for the attach socket"),
+        let file = format!(".attach_pid{}", self.own);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(&self.folder, &file, flags, Mode::RUSR | Mode::WUSR) {
+            Err(e) if e != Errno::EXIST => return Err(e).context("asking for the attach socket"),
             _ => {}
         }
-        let _ = std::os::unix::fs::lchown(&file, Some(self.uid), Some(self.gid));
         let opened = self.signal_and_wait();
-        let _ = std::fs::remove_file(&file);
+        let _ = unlinkat(&self.folder, &file, AtFlags::empty());
         opened
     }
 

@@ -1,5 +1,6 @@
 //! The rows of a part of a recording, without names, as a folder.
 
+use crate::owner;
 use anyhow::Result;
 use std::collections::HashSet;
 use std::path::Path;
@@ -44,7 +45,7 @@ pub fn copy(folder: &Folder, around: Around, out: &Path) -> Result<u64> {
     for (number, host) in folder.hosts().iter().enumerate() {
         let at = |e: &Event| line.common(host.id(), e.at()).0;
         let met = met(host, |e| (around.from..=around.to).contains(&at(e)));
-        let overwrite = if number == 0 { Overwrite::Refuse } else { Overwrite::Append };
+        let overwrite = if number == 0 { owner::claim(out, Overwrite::Refuse)? } else { Overwrite::Append };
         let info = anonymous.host(host.info(), number + 1);
         let mut writer = FolderWriter::create(out, info, Options { overwrite, ..Options::default() })?;
         for event in host.events(TableSet::of(Table::ALL), ..) {

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 /// Convert requests for other tools: OpenTelemetry, Jaeger, Perfetto, Prometheus, flame graphs, pprof
 ///
-/// Traces have a span for each side of each call that was watched, what its time on the critical path went to, and its
-/// longest waits as events; what is not known is said in an attribute, and a call that several requests could have made is a
+/// Traces have a span for each side of each call that was watched and what its time on the critical path went to, by cause;
+/// with --waits also its longest waits as events. What is not known is said in an attribute, and a call that several requests could have made is a
 /// trace of its own, linked from each of them. Ids are the same in every export. Names are written as they are, what cannot be
 /// seen in them as an escape. docs/export.md says what goes where.
 #[derive(Args, Debug)]
@@ -42,6 +42,9 @@ pub struct ExportArgs {
     /// With otlp: protocol buffers instead of JSON
     #[arg(long, conflicts_with = "endpoint")]
     pub protobuf: bool,
+    /// With otlp, jaeger and perfetto: the longest waits of each request as events, beside their sums by cause
+    #[arg(long)]
+    pub waits: bool,
     /// With folded: each stack's time in the other requests, scaled to as many, and in the selected ones
     #[arg(long)]
     pub difference: bool,

@@ -27,13 +27,13 @@ pub struct RecordArgs {
     /// A process, with its descendants (may be repeated, as all selectors; also 4711,4712)
     #[arg(long, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
-    /// Processes of this name
+    /// Processes of this name, also those that start later
     #[arg(long, value_name = "NAME")]
     pub comm: Vec<String>,
-    /// Processes of this cgroup and those below it
+    /// Processes of this cgroup and those below it, also those that join later
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<String>,
-    /// Processes that listen on this port, or hold a connection from it (also 80,443)
+    /// Processes that serve this port, also those that do later, for example after a restart (also 80,443)
     #[arg(long, value_name = "PORT", value_delimiter = ',')]
     pub port: Vec<u16>,
     /// Every process (the default without a selector and a command)
@@ -83,9 +83,8 @@ pub struct RecordArgs {
     pub faults: bool,
     /// Place probes in programs of these runtimes, where memory alone does not show which request is served
     ///
-    /// Which goroutine acts is read from memory without a probe, unless this is `none`. A goroutine that writes for others is known with one:
-    /// `go` probes the function of net/http's client that takes a connection. It is said which programs get it, and the probes
-    /// go when the recording ends, however it ends.
+    /// With a selection the default is `auto`, without one `memory`. Wakepath says which programs get probes. The probes go when the
+    /// recording ends, however it ends. docs/runtimes.md says what each costs.
     #[arg(long, value_name = "RUNTIME", value_delimiter = ',')]
     pub runtimes: Vec<Probed>,
     /// Write without compression: larger files, less processor time

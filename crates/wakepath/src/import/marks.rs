@@ -146,16 +146,15 @@ impl Import<'_> {
         let is_first = self.hosts.iter().all(|h| h.writer.is_none() && h.sources.is_empty());
         let host = &mut self.hosts[self.last];
         if host.writer.is_none() {
-            let overwrite = match (is_first, self.args.append, self.args.force) {
-                (false, _, _) | (_, true, _) => Overwrite::Append,
-                (_, _, true) => Overwrite::Force,
-                _ => Overwrite::Refuse,
-            };
-            let options = Options { overwrite, ..Options::default() };
-            match FolderWriter::create(&self.args.output, host.info.clone(), options) {
+            let overwrite = if is_first { super::claim(self.args) } else { Ok(Overwrite::Append) };
+            let made = overwrite.and_then(|overwrite| {
+                let options = Options { overwrite, ..Options::default() };
+                Ok(FolderWriter::create(&self.args.output, host.info.clone(), options)?)
+            });
+            match made {
                 Ok(writer) => host.writer = Some(writer),
                 Err(e) => {
-                    self.failure = Some(e.into());
+                    self.failure = Some(e);
                     return None;
                 }
             }

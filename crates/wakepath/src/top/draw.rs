@@ -172,7 +172,7 @@ fn draw_kinds(top: &Top, snapshot: &Snapshot, colour: bool, frame: &mut Frame<'_
         n if colour => right(&units::count(n)).style(Style::new().fg(Color::Red)),
         n => right(&units::count(n)),
     };
-    let rate = |k: &Kind| units::rate(k.view.count, snapshot.span.1.saturating_sub(snapshot.from).max(0) as u64);
+    let rate = |k: &Kind| k.view.rate();
     let rows = kinds.iter().map(|k| {
         Row::new([
             Cell::from(sanitise(&k.view.asked)),

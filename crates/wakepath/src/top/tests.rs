@@ -63,7 +63,7 @@ fn both_sizes_show_what_the_commands_say() {
         assert!(flight.contains("store"), "where it is: {flight}");
         let row = lines.iter().find(|l| l.starts_with("GET /vote ")).expect("the kind");
         let figures = [units::duration(kind.p50_ns), units::duration(kind.p99_ns)];
-        for figure in [&units::rate(kind.count, wanted.span_ns), &figures[0], &figures[1]] {
+        for figure in [&kind.rate(), &figures[0], &figures[1]] {
             assert!(row.contains(figure.as_str()), "{figure} is missing: {row}");
         }
         assert!(row.contains('█'), "{row}");

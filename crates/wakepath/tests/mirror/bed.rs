@@ -4,6 +4,7 @@
 use crate::support::wakepath;
 use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -111,10 +112,12 @@ impl Bed {
         self.servers.push(child);
     }
 
+    /// Until a server answers on its socket. That the file is there is not enough: it appears when the server binds the
+    /// socket, and a client is refused until the server also listens.
     fn wait_for(&self, name: &str) {
-        let end = Instant::now() + Duration::from_secs(120);
-        while !self.folder.path().join(name).exists() {
-            assert!(Instant::now() < end, "{name} does not come");
+        let (socket, end) = (self.folder.path().join(name), Instant::now() + Duration::from_secs(120));
+        while let Err(refused) = UnixStream::connect(&socket) {
+            assert!(Instant::now() < end, "nobody listens on {name}: {refused}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,7 +1,7 @@
 //! Names a slice: what it was spent on and where, by the outermost wait in which it lies or by what went on behind that.
 
 use super::{Detail, INTERPRETER, LOCK_ERRORS, Outer, Place, Reader, What};
-use super::{is_flush, port_of, service_of_task, stable};
+use super::{is_flush, port_of, stable};
 use crate::causes::{Account, Cause};
 use crate::reasons;
 use crate::slices::{Slice, State};
@@ -35,13 +35,20 @@ impl<'n> Naming<'n> {
 
     /// The slice's cause, and what is known besides.
     pub(super) fn name(&self) -> (What, Detail) {
-        if let Some(named) = self.by_name_server() {
+        if let Some(named) = self.by_event().or_else(|| self.by_name_server()) {
             return named;
         }
         match self.outer {
             Some(o) => self.by_wait(o).unwrap_or_else(|| self.by_work_behind()),
             None => self.by_itself(),
         }
+    }
+
+    /// What was to happen elsewhere is the cause, whatever the one that was asked did until then.
+    fn by_event(&self) -> Option<(What, Detail)> {
+        let (what, who, host) = self.place?.awaits.clone()?;
+        let detail = Detail { object: Some(what), by: None, ..self.detail() };
+        Some((self.what(Cause::Event, who, host), detail))
     }
 
     /// A name server's answer is the cause, whoever asked and whatever went on meanwhile.
@@ -73,7 +80,7 @@ impl<'n> Naming<'n> {
         let (syscall, by) = (o.syscall, o.by.map(|t| self.process_of(t)));
         let detail = self.detail();
         // a disk that is waited for is the cause for whoever waits, and for whoever waits for the one that waits
-        let is_paging = s.state == State::PageFault && o.state == State::Lock;
+        let is_paging = s.state == State::PageFault && matches!(o.state, State::Lock | State::Futex);
         if is_flush(o.syscall) || is_paging || (s.state == State::Disk && o.state != State::Network) {
             let object = s.object.clone().filter(|_| matches!(s.state, State::Disk | State::PageFault));
             let cause = if is_paging { Cause::PageFault } else { Cause::Disk };
@@ -102,12 +109,17 @@ impl<'n> Naming<'n> {
         if let Some(cause) = o.stopped_for {
             return named(cause, Detail { syscall, by, meanwhile, ..detail });
         }
+        let tgid = |t: (HostId, TaskId)| (t.0, self.reader.names.tgid(t.0, t.1));
+        if o.state == State::Futex {
+            let is_own_thread = o.by.is_some_and(|by| tgid(by) == tgid(o.waiter));
+            return named(Cause::Futex, Detail { syscall, by, meanwhile, is_own_thread, serving: asked_for, ..detail });
+        }
         if Reader::is_lock(o) {
-            let tgid = |t: (HostId, TaskId)| (t.0, self.reader.names.tgid(t.0, t.1));
             let holder = self.reader.holder(o, s);
             let is_own_thread = holder.is_some_and(|by| tgid(by) == tgid(o.waiter));
             let by = holder.map(|t| self.process_of(t));
-            let object = o.is_for_an_interpreter.then(|| INTERPRETER.to_owned());
+            let interpreter = || o.is_for_an_interpreter.then(|| INTERPRETER.to_owned());
+            let object = self.reader.asked_of_holder(o, holder).or_else(interpreter);
             let detail = Detail { syscall, by, meanwhile, is_own_thread, serving: asked_for, object, ..detail };
             return named(Cause::Lock, detail);
         }
@@ -148,7 +160,7 @@ impl<'n> Naming<'n> {
                 (p.service.clone(), p.host)
             }
             _ => {
-                detail.object = s.object.clone().filter(|_| s.state != State::Lock);
+                detail.object = s.object.clone().filter(|_| !matches!(s.state, State::Lock | State::Futex));
                 (own(), s.host)
             }
         };
@@ -194,17 +206,32 @@ impl<'n> Naming<'n> {
         self.reader.names.program(host, task).to_owned()
     }
 
-    /// The service that a task is of, else its process.
-    fn service(&self, (host, task): (HostId, TaskId)) -> String {
-        let process = self.reader.names.program(host, task);
-        // a caller takes the answer in the time of the one that it called
-        let of = self.place.into_iter().chain(self.places).find(|p| p.process == process && p.host == host);
-        of.map_or(process, |p| &p.service).to_owned()
+    /// The service that a task is of, else its process; two of one program's name are told apart. A caller takes the answer in the
+    /// time of the one that it called.
+    fn service(&self, task: (HostId, TaskId)) -> String {
+        let names = self.reader.names;
+        let places = || self.place.into_iter().chain(self.places);
+        let served = |is: &dyn Fn((HostId, TaskId)) -> bool| places().find(|p| p.task.is_some_and(is));
+        if let Some(place) = served(&|of| names.is_one_process(of, task)) {
+            return place.service.clone();
+        }
+        let program = names.program(task.0, task.1);
+        // who listens elsewhere is another service, also where it was forked from this one
+        if let Some(port) = self.reader.index.listens_at(task.0, names.tgid(task.0, task.1)) {
+            return format!("{program}:{port}");
+        }
+        match served(&|of| names.is_alike(of, task)) {
+            Some(place) => place.service.clone(),
+            None if places().any(|p| p.process == program) => names.with_argument(task.0, task.1),
+            None => program.to_owned(),
+        }
     }
 
     /// What the service had been asked for, of causes of its own.
     fn serving(&self, cause: Cause) -> Option<String> {
         let p = self.place.filter(|_| cause.about().names_request)?;
-        p.asked_for.clone().filter(|_| service_of_task(p, self.process))
+        let is_its =
+            |of| self.reader.names.is_one_process(of, self.task()) || self.reader.names.is_alike(of, self.task());
+        p.asked_for.clone().filter(|_| p.task.is_some_and(is_its))
     }
 }

@@ -5,11 +5,15 @@
 //! the call. Else any that it holds can, and the program itself; habits may tell ([`super::waiting`], [`super::answered`],
 //! [`super::unasked`]).
 //!
+//! Nor where a thread of the process has just read an answer: what came of it lies in memory, and is taken in whichever turn comes. Habits
+//! say nothing then, either.
+//!
 //! Nor is anything shown where several loops of a process give each other work in memory: none of them counts as one then
 //! ([`Roles::is_migrating`](crate::roles::Roles::is_migrating)).
 //!
 //! Counterexamples: `link.fragment/loops_give_each_other_work`, `loop_unseen_input`, `loop_timer_due`, `loop_pool`, `loop_several_ready`, `loop_ring`,
-//! `streams`.
+//! `streams`,
+//! `result_of_a_thread`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Property, Question};
 use crate::evidence::{Rule, Strength};
@@ -32,7 +36,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 
 fn keeps(q: &Question) -> Option<Kept> {
     let turn = &q.worker.filter(|_| q.is_loop() && !q.is_ring())?.turn;
-    if turn.may_be_anothers(q.at) {
+    if turn.may_be_anothers(q.at) || q.may_have_taken_results() {
         return Some(Kept { requests: Keeps::Those(Property::GivenOrHeld), own: true, before: true });
     }
     let given = turn.owners().iter().copied().filter(|&x| q.xs.is_live(x)).collect();

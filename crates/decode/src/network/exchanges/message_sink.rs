@@ -57,6 +57,8 @@ impl<S: RowSink> Sink for MessageSink<'_, S> {
         let tracker = &mut *self.tracker;
         tracker.met[m.dir.index()] = true;
         let kind = match (m.role, m.dir) {
+            (Role::Request, _) if tracker.to_all => Kind::NoReply,
+            (_, _) if tracker.to_all => Kind::Unsolicited,
             (Role::Interim, Dir::ToServer) => return,
             (Role::Interim, Dir::ToClient) => {
                 let of = |o: &&mut Open| {
@@ -78,8 +80,8 @@ impl<S: RowSink> Sink for MessageSink<'_, S> {
                 return tracker.request(number, open, self.out);
             }
             (Role::Reply, Dir::ToClient) => return tracker.reply(m, number, row, self.out),
-            (_, Dir::ToServer) => Kind::NoReply,
-            (_, Dir::ToClient) => Kind::Unsolicited,
+            (Role::OneWay, Dir::ToServer) => Kind::NoReply,
+            _ => Kind::Unsolicited,
         };
         if m.attrs.verb == "OPAQUE" {
             tracker.opaque = true;

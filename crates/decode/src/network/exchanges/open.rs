@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Reply,
     /// A request that gets no reply.
     NoReply,
-    /// What the server says unasked.
+    /// What belongs to no exchange: the server says it unasked, or the client opens or ends the connection with it.
     Unsolicited,
 }
 

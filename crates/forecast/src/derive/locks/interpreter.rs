@@ -13,6 +13,8 @@ use wakepath_model::rows::cause;
 
 /// Least hand-overs that tell.
 const HANDED_OVER_MIN: u64 = 30;
+/// Least hand-overs that tell whether a lock is given away before sleeping.
+const GIVEN_MIN: u64 = 4;
 /// Most of them in which who had the lock slept while another waited for it.
 const SLEPT_SHARE: f64 = 0.05;
 /// Who comes back from a sleep asks for its turn within this time (ns).
@@ -58,6 +60,20 @@ pub(super) fn find(index: &Index, visits: &Visits, groups: Vec<Group>) -> (Vec<I
     }
     let with_use = |(host, tgid)| Interpreter { host, tgid, at_a_time: at_a_time(index, visits, (host, tgid)) };
     (found.into_iter().map(with_use).collect(), turns, others)
+}
+
+/// Whether who has it gives it away before sleeping, as an interpreter's lock is: while another waits, it never sleeps with it;
+/// and where too few hand-overs tell that, most of those who let go sleep at once.
+pub(super) fn is_given_first(index: &Index, group: &[Wait]) -> bool {
+    let (slept, all) = slept(index, group);
+    if slept as f64 > SLEPT_SHARE * all as f64 {
+        return false;
+    }
+    let sleeps_soon = |w: &&Wait| {
+        let soon = MonoNs(w.woken.0.saturating_add(SOON_NS));
+        waits(index, w.host, w.by, w.woken, soon).any(|l| l.blocked >= w.woken && !is_futex(&l))
+    };
+    all >= GIVEN_MIN || 2 * group.iter().filter(sleeps_soon).count() >= group.len()
 }
 
 /// In how many hand-overs who had it slept while the next one waited, and of how many that is known.

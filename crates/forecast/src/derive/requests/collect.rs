@@ -58,6 +58,8 @@ pub struct Missing {
     pub came: CommonNs,
     /// When it was answered.
     pub left: CommonNs,
+    /// Its server is recorded.
+    pub is_served: bool,
 }
 
 /// Requests of a contiguous part of the recording.
@@ -79,6 +81,8 @@ pub struct Collected {
     pub holes: u64,
     /// Requests that are not kept, since there are too many.
     pub too_many: u64,
+    /// Requests to servers that are not recorded, which are not kept, since others are served here.
+    pub elsewhere: u64,
     /// Messages of which it is not known whose request they belong to.
     pub orphans: u64,
     /// From the first request to the last reply.
@@ -86,6 +90,11 @@ pub struct Collected {
 }
 
 impl Collected {
+    /// The part of the requests that are not kept, since something of their path is missing.
+    pub fn lossy(&self) -> f64 {
+        self.holes as f64 / (self.requests.len() as u64 + self.holes).max(1) as f64
+    }
+
     /// How many spans the kept requests have.
     pub fn span_count(&self) -> usize {
         match (self.first.last(), self.requests.last()) {
@@ -141,7 +150,7 @@ pub fn collect(folder: &Folder, index: &Index, names: &Names<'_>, selection: &Se
             if r.orphan.is_some() {
                 out.orphans += 1;
             }
-            let Some((came, left)) = when.filter(|_| r.is_complete()) else {
+            let Some((came, _)) = when.filter(|_| r.is_complete()) else {
                 out.holes += u64::from(r.orphan.is_none());
                 if !is_full {
                     points(&r, NOBODYS, &mut out.points);
@@ -149,7 +158,7 @@ pub fn collect(folder: &Folder, index: &Index, names: &Names<'_>, selection: &Se
                         && out.missing.len() < REQUESTS_MAX
                     {
                         let kind = kind(&r, &mut out.kinds);
-                        out.missing.push(Missing { kind, flow, came, left });
+                        out.missing.push(Missing { kind, flow, came, left, is_served: is_served(&r) });
                     }
                 }
                 return;
@@ -160,12 +169,13 @@ pub fn collect(folder: &Folder, index: &Index, names: &Names<'_>, selection: &Se
                 return;
             }
             spans += r.spans.len();
-            let span = if kept.is_empty() { (came, left) } else { out.span };
-            out.span = (span.0.min(came), span.1.max(left));
             kept.push((came, kind(&r, &mut out.kinds), r));
         },
         |_, _, _, _| {},
     );
+    keep_served(&mut kept, &mut out);
+    let times = kept.iter().filter_map(|(_, _, r)| interval(index, r));
+    out.span = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or_default();
     kept.sort_by_key(|(came, _, r)| (*came, r.id));
     out.missing.sort_by_key(|m| (m.came, m.left, m.flow));
     for m in &out.missing {
@@ -181,6 +191,24 @@ pub fn collect(folder: &Folder, index: &Index, names: &Names<'_>, selection: &Se
     }
     out.points.sort_unstable();
     out
+}
+
+fn is_served(r: &Request) -> bool {
+    r.spans.first().is_some_and(|s| s.callee.is_some())
+}
+
+/// Leaves out requests to servers that are not recorded, where as many are served here. A client that is recorded too may be
+/// the one that asks here, through an address that is translated on the way: its requests would count twice. And what others
+/// do elsewhere limits nothing here.
+fn keep_served(kept: &mut Vec<(CommonNs, u32, Request)>, out: &mut Collected) {
+    let all = kept.len() + out.missing.len();
+    let served = kept.iter().filter(|k| is_served(&k.2)).count() + out.missing.iter().filter(|m| m.is_served).count();
+    if 2 * served < all {
+        return;
+    }
+    kept.retain(|k| is_served(&k.2));
+    out.missing.retain(|m| m.is_served);
+    out.elsewhere = (all - served) as u64;
 }
 
 /// The points of a request whose first span has this number.

@@ -4,7 +4,7 @@ use super::services::Services;
 use crate::derive::demand::Demand;
 use crate::jobs::Turns;
 use crate::system::{Discipline, Station, StationId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_analysis::names::Names;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, TaskId};
@@ -31,6 +31,8 @@ pub struct Stations {
     pub turns: Vec<Option<Turns>>,
     /// Of hosts of which nothing tells the number of processors.
     pub assumptions: Vec<String>,
+    /// Of hosts whose tasks ran longer than their processors could.
+    pub impossible: Vec<String>,
 }
 
 /// The bounds that were written down, the last that holds of each.
@@ -72,6 +74,9 @@ fn read(folder: &Folder, names: &Names<'_>, host: HostId) -> Limits {
 /// they would give.
 const LEFT_MIN: f64 = 0.25;
 
+/// So many times as much as there is of processors is an error of measurement; more is impossible.
+const MEASURED_OVER: f64 = 1.1;
+
 /// Room of the accept queues of services that wait there, and their stations. `turns`: of each service, how many
 /// processors it can use where its processes let one of their threads run at a time, 0 = none does.
 pub fn find(
@@ -84,22 +89,29 @@ pub fn find(
 ) -> (Stations, Vec<Option<u64>>) {
     let mut limits: FxHashMap<HostId, Limits> = FxHashMap::default();
     let mut ids: FxHashMap<Bound, StationId> = FxHashMap::default();
-    let mut out = Stations { all: Vec::new(), of: Vec::new(), turns: Vec::new(), assumptions: Vec::new() };
+    let mut out = Stations {
+        all: Vec::new(),
+        of: Vec::new(),
+        turns: Vec::new(),
+        assumptions: Vec::new(),
+        impossible: Vec::new(),
+    };
     let mut rooms = Vec::new();
+    let mut checked: FxHashSet<HostId> = FxHashSet::default();
     for (id, s) in services.all.iter().enumerate() {
         let known = limits.entry(s.host).or_insert_with(|| read(folder, names, s.host));
         let seen = u64::from(demand.processors.get(&s.host).copied().unwrap_or(0)) + 1;
         let host_servers = known.processors.unwrap_or(seen).min(u64::from(u16::MAX));
         if known.processors.is_none() && !ids.contains_key(&Bound::Host(s.host)) {
-            out.assumptions.push(format!(
-                "{} has {host_servers} processors, the highest that was seen, and no quota: the recording does not say.",
-                names.host(s.host)
-            ));
+            out.assumptions.push(not_said(names.host(s.host), host_servers));
         }
         // who serves none of the requests computed all the same
-        let others = demand.strangers.iter().filter(|((h, _), _)| *h == s.host).map(|(_, ns)| *ns).sum::<u64>();
-        let taken = others as f64 / elapsed_ns.max(1) as f64;
+        let taken = taken_by_others(demand, s.host, elapsed_ns);
         let whole = host_servers as f64;
+        if checked.insert(s.host) {
+            let own = own_processors(services, demand, s.host, elapsed_ns);
+            out.impossible.extend(too_much(names.host(s.host), whole, taken + own));
+        }
         let mut servers = (whole - taken).max(LEFT_MIN * whole);
         let mut bound = Bound::Host(s.host);
         let mut discipline = Discipline::Shared;
@@ -128,9 +140,8 @@ pub fn find(
         }
         let at_a_time = turns.get(id).copied().unwrap_or(0.0);
         let each = at_a_time / processes(names, s.host, &s.tasks).len().max(1) as f64;
-        let is_under_quota = matches!(discipline, Discipline::Quota { .. });
-        let limits = at_a_time > 0.0 && at_a_time < if is_under_quota { whole } else { servers };
-        out.turns.push(limits.then_some(Turns { each, most: if is_under_quota { whole } else { servers } }));
+        let most = if matches!(discipline, Discipline::Quota { .. }) { whole } else { servers };
+        out.turns.push((at_a_time > 0.0 && at_a_time < most).then_some(Turns { each, most }));
         if at_a_time > 0.0 && at_a_time < servers {
             servers = at_a_time;
             discipline = Discipline::Shared;
@@ -142,16 +153,41 @@ pub fn find(
             out.all.push(Station { name, what: "processors", servers, speed: 1.0, others, discipline });
             StationId((out.all.len() - 1) as u32)
         });
-        if let Bound::Quota(_, cgroup) = &bound
-            && out.of.contains(&station)
-        {
-            // several services under one quota go by its name
+        // several services under one quota go by its name
+        if let (Bound::Quota(_, cgroup), true) = (&bound, out.of.contains(&station)) {
             out.all[station.index()].name = cgroup.clone();
         }
         out.of.push(station);
         rooms.push(known.backlogs.get(&s.port).copied().filter(|_| s.is_per_connection && s.workers.is_some()));
     }
     (out, rooms)
+}
+
+/// How many processors the services of a host took, on average.
+fn own_processors(services: &Services, demand: &Demand, host: HostId, elapsed_ns: u64) -> f64 {
+    let of_host = services.all.iter().zip(&demand.used).filter(|(s, _)| s.host == host);
+    of_host.map(|(_, used)| used.all_ns).sum::<u64>() as f64 / elapsed_ns.max(1) as f64
+}
+
+/// How many of a host's processors tasks took that serve none of the requests, on average.
+fn taken_by_others(demand: &Demand, host: HostId, elapsed_ns: u64) -> f64 {
+    let others = demand.strangers.iter().filter(|((h, _), _)| *h == host).map(|(_, ns)| *ns).sum::<u64>();
+    others as f64 / elapsed_ns.max(1) as f64
+}
+
+/// What is taken for granted of a host whose number of processors is not recorded.
+fn not_said(host: &str, processors: u64) -> String {
+    format!("{host} has {processors} processors, the highest that was seen, and no quota: the recording does not say.")
+}
+
+/// What is wrong where tasks ran on more processors than a host has.
+fn too_much(host: &str, processors: f64, busy: f64) -> Option<String> {
+    (busy > MEASURED_OVER * processors).then(|| {
+        format!(
+            "tasks seem to have run on {busy:.1} processors at a time, and {host} has {processors}: records of when they stopped \
+             are missing"
+        )
+    })
 }
 
 /// The processes of these tasks, by number.
@@ -165,4 +201,16 @@ pub fn processes(names: &Names<'_>, host: HostId, tasks: &[TaskId]) -> Vec<u32> 
 /// The bound of the processes of these tasks, where one has one.
 fn of<T: Clone>(names: &Names<'_>, host: HostId, tasks: &[TaskId], by_process: &FxHashMap<u32, T>) -> Option<T> {
     tasks.iter().find_map(|&t| by_process.get(&names.tgid(host, t))).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_all_processors_is_impossible() {
+        assert_eq!(too_much("web", 2.0, 2.1), None);
+        let told = too_much("web", 2.0, 78.7).expect("it is impossible");
+        assert!(told.starts_with("tasks seem to have run on 78.7 processors at a time, and web has 2:"), "{told}");
+    }
 }

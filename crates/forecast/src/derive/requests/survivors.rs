@@ -105,6 +105,7 @@ mod tests {
             flow: (HostId(0), EndpointId(1)),
             came: CommonNs(0),
             left: CommonNs(ns as i64),
+            is_served: true,
         });
         let mut c = Collected { missing: missing.collect(), ..Collected::default() };
         c.kind_of = whole.iter().map(|w| w.0).collect();

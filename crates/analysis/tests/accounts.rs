@@ -1,0 +1,143 @@
+//! To whose account time goes, and what is no request that could be slow.
+
+use wakepath_analysis::critical_path::critical_path;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::open::open;
+use wakepath_analysis::requests::{Awaited, Kinds};
+use wakepath_analysis::spans::lay_out;
+use wakepath_analysis::why::{Cause, Reader};
+use wakepath_causality::graph::Index;
+use wakepath_causality::path::Request;
+use wakepath_model::folder::Folder;
+use wakepath_model::rows::{Event, message_flag, role};
+use wakepath_testkit::recording::{Cuts, Recording};
+use wakepath_testkit::script::play;
+
+/// Writes a recording and gives its requests to `take`, with what is needed to look into it.
+fn each(recording: &Recording, mut take: impl FnMut(&Folder, &Index, &Names<'_>, Request)) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let index = Index::open(&folder, &dirs).expect("an index");
+    let names = Names::read(&folder);
+    wakepath_causality::reconstruct(&folder, |r| take(&folder, &index, &names, r), |_, _, _, _| {});
+}
+
+/// How long (us) the critical paths of a script's requests went to each cause and service.
+fn told(script: &str) -> Vec<(Cause, String, u64)> {
+    let mut out: Vec<(Cause, String, u64)> = Vec::new();
+    each(&play(script).expect("the script"), |folder, index, names, r| {
+        let reader = Reader::new(folder, index, names);
+        let path = critical_path(folder, index, &r);
+        reader.read_path(Some(&r), |take| path.drain(take), &mut |s, what, _| {
+            let us = s.duration_ns() / 1000;
+            match out.iter_mut().find(|o| (o.0, &o.1) == (what.cause, &what.service)) {
+                Some(o) => o.2 += us,
+                None => out.push((what.cause, what.service, us)),
+            }
+        });
+    });
+    out
+}
+
+/// The app waits for another process of its name, which sleeps: before a handshake, as far as anybody can read.
+const TWO_OF_A_NAME: &str = "
+task P sh
+task A python3 by P with python3 app.py
+task B python3 by P with python3 peer.py
+flow c - A
+50 B woken by timer since 40
+100 A takes r1 c
+5000 B woken by timer since 120
+5010 A woken by B since 110
+5100 A answers r1
+6000 B woken by timer since 5500
+6000 A woken by timer since 5500
+";
+
+#[test]
+fn what_another_process_of_the_same_name_did_is_not_the_callers() {
+    let told = told(TWO_OF_A_NAME);
+    let slept: Vec<_> = told.iter().filter(|t| t.0 == Cause::Timer).map(|t| (t.1.as_str(), t.2)).collect();
+    assert_eq!(slept, [("python3 peer.py", 4879)], "{told:?}");
+}
+
+#[test]
+fn workers_of_one_command_line_are_one_service() {
+    let told = told(&TWO_OF_A_NAME.replace("peer.py", "app.py"));
+    assert!(told.iter().any(|t| t.0 == Cause::Timer && t.1.starts_with("python3:")), "{told:?}");
+}
+
+/// A worker of its own asks for work and gets it late; another one's request is not answered when the recording ends.
+const WORKER: &str = "
+task W worker
+task D redis
+flow d W D
+100 W asks q1 d for -
+110 D takes q1
+5000 D answers q1
+5010 W hears q1
+5100 W asks q2 d for -
+5110 D takes q2
+9000 W woken by timer since 8000
+";
+
+/// The script's recording, where all requests ask to wait until something happens.
+fn waiting(is_so: bool) -> Recording {
+    let mut recording = play(WORKER).expect("the script");
+    for event in recording.hosts.iter_mut().flat_map(|h| &mut h.rows) {
+        if let Event::Message(m) = event
+            && m.role == role::REQUEST
+            && is_so
+        {
+            m.flags |= message_flag::AWAITS;
+        }
+    }
+    recording
+}
+
+#[test]
+fn who_asks_to_wait_for_work_makes_no_slow_request_and_hangs_nowhere() {
+    for is_so in [false, true] {
+        let recording = waiting(is_so);
+        let mut kinds = Kinds::default();
+        each(&recording, |_, _, names, r| kinds.add(&r, names));
+        let awaited = kinds.awaited.values().fold(Awaited::default(), |a, b| Awaited {
+            count: a.count + b.count,
+            answered: a.answered + b.answered,
+            longest_ns: a.longest_ns.max(b.longest_ns),
+        });
+        let (requests, waits) = if is_so { (0, (2, 1)) } else { (2, (0, 0)) };
+        assert_eq!((kinds.requests, kinds.kinds.len() as u64), (requests, requests));
+        assert_eq!((awaited.count, awaited.answered), waits);
+        assert_eq!(awaited.longest_ns > 4_000_000, is_so, "{awaited:?}");
+
+        let dir = tempfile::tempdir().expect("a folder");
+        let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+        let folder = Folder::open(&dirs).expect("opened");
+        let index = Index::open(&folder, &dirs).expect("an index");
+        let unended = open(&folder, &index, &Names::read(&folder));
+        assert_eq!(unended.requests.len(), usize::from(!is_so));
+        assert_eq!(unended.awaited.values().map(|a| a.0).sum::<u64>(), u64::from(is_so));
+    }
+}
+
+/// The rest of a request comes late: that time is the client's.
+#[test]
+fn time_in_which_the_client_sends_is_not_the_servers() {
+    let script = "
+task A app
+flow c - A
+90 A woken by timer since 80
+100 A takes r1 c part
+5000 A woken by c since 110
+5010 A takes r1 rest
+5100 A answers r1
+6000 A woken by timer since 5500
+";
+    let mut timed = Vec::new();
+    each(&play(script).expect("the script"), |_, _, _, r| timed.extend(lay_out(&r)));
+    let sums: Vec<(u64, u64)> = timed.iter().map(|t| (t.self_ns / 1000, (t.end.0 - t.start.0) / 1000)).collect();
+    assert_eq!(timed.len(), 1, "{sums:?}");
+    assert!(timed[0].self_ns <= 200_000, "{sums:?}");
+}

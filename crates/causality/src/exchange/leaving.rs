@@ -1,0 +1,271 @@
+//! Requests whose client left before the reply was complete. The server does not stop for that: what it calls is for the request
+//! until it turns to something else.
+//!
+//! - A task that works on one request at a time is done with it when it takes the next one, closes the connection, or ends.
+//! - Whoever tries to send on the connection has come to the reply.
+//! - An event loop is done where it closed the connection and, too, all that it was asking for the request (proxies do).
+//! - Of others no row tells. They are waited for as long as the process ever worked on a request, and their paths say that what they
+//!   did then is not known.
+
+use super::ends::Ep;
+use super::{Engine, Steps};
+use crate::exchange::record::Side;
+use crate::slab::ExId;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::rows::{FlowStateRow, OPEN, OpRow, op};
+
+/// Most of them that are followed at once.
+const LEFT_MAX: usize = 1 << 14;
+
+/// What was seen of a request whose client left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sign {
+    /// When a call of its was begun or over last; 0: never.
+    pub last: MonoNs,
+    /// A call of its is under way.
+    pub is_waiting: bool,
+    /// Its process dropped calls that were under way for it.
+    pub has_dropped: bool,
+}
+
+/// Those that are followed.
+#[derive(Default)]
+pub(super) struct Left {
+    /// By their connection; and who closed that, where the server did.
+    on_flow: FxHashMap<EndpointId, (SmallVec<[ExId; 1]>, Option<TaskId>)>,
+    /// By who took them.
+    of_task: FxHashMap<TaskId, SmallVec<[ExId; 1]>>,
+}
+
+impl Left {
+    /// Whether one came on this connection.
+    pub(super) fn is_on(&self, flow: EndpointId) -> bool {
+        !self.on_flow.is_empty() && self.on_flow.contains_key(&flow)
+    }
+
+    fn all(&self) -> Vec<ExId> {
+        let mut all: Vec<ExId> = self.of_task.values().flatten().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn on(&self, flow: EndpointId) -> SmallVec<[ExId; 1]> {
+        self.on_flow.get(&flow).map_or(SmallVec::new(), |on| on.0.clone())
+    }
+
+    fn remove(&mut self, flow: EndpointId, task: TaskId, x: ExId) {
+        if let Some((on, _)) = self.on_flow.get_mut(&flow) {
+            on.retain(|o| *o != x);
+            if on.is_empty() {
+                self.on_flow.remove(&flow);
+            }
+        }
+        if let Some(of) = self.of_task.get_mut(&task) {
+            of.retain(|o| *o != x);
+            if of.is_empty() {
+                self.of_task.remove(&task);
+            }
+        }
+    }
+}
+
+impl<S: Steps> Engine<S> {
+    /// The other end of a server's connection closed or reset it: noted for what is not replied to then.
+    pub(super) fn client_left(&mut self, flow: EndpointId, at: MonoNs) {
+        let is_there = |ep: &&mut Ep| ep.left == MonoNs(0) && !ep.is_shut && ep.closed_by().is_none();
+        if let Some(ep) = self.eps.get_mut(&flow).filter(is_there) {
+            ep.left = at;
+        }
+    }
+
+    /// Whether a task of the process that uses an end changed its state. (Over loopback the peer's task may be at work in the kernel.)
+    pub(super) fn is_by_its_user(&self, r: &FlowStateRow) -> bool {
+        let user = self.eps.get(&r.flow).map_or(TaskId::UNKNOWN, |ep| ep.user());
+        r.by_task == 1 && self.steps.process_of(user) == self.steps.process_of(r.task)
+    }
+
+    /// The server shut its own end of a connection.
+    pub(super) fn shut(&mut self, flow: EndpointId) {
+        if let Some(ep) = self.eps.get_mut(&flow) {
+            ep.is_shut = true;
+        }
+    }
+
+    /// A server's connection is over: what it was asked there and has not replied to, it works on where it was the client that left.
+    pub(super) fn works_on(&mut self, flow: EndpointId, at: MonoNs, reset: bool) {
+        let Some(ep) = self.eps.get_mut(&flow) else { return };
+        if ep.side != Some(Side::Server) || ep.left == MonoNs(0) {
+            return;
+        }
+        let (left, closed_by) = (ep.left, ep.closed_by());
+        for x in ep.open.clone() {
+            let e = self.xs.get_mut(x);
+            let is_whole = e.reply_start != OPEN && (e.open_ended || e.reply_end == OPEN) && !reset;
+            if is_whole || e.one_way || e.is_internal {
+                continue;
+            }
+            (e.reset, e.cut, e.client.left) = (reset, !reset, left);
+            if let Some(ep) = self.eps.get_mut(&flow) {
+                ep.open.retain(|o| *o != x);
+            }
+            let task = self.xs.get(x).actor;
+            self.follow(x, flow, task, at);
+        }
+        if let Some(by) = closed_by {
+            self.closed_after_leaving(flow, by, at);
+        }
+    }
+
+    fn follow(&mut self, x: ExId, flow: EndpointId, task: TaskId, at: MonoNs) {
+        self.left.on_flow.entry(flow).or_default().0.push(x);
+        self.left.of_task.entry(task).or_default().push(x);
+        if self.left.of_task.len() > LEFT_MAX {
+            self.lose(x, at);
+        }
+    }
+
+    /// Another request begins on a flow where only turns pair, and those before it are not answered. A server that works on one at a
+    /// time is done with them. Of any other nobody can tell which of them an answer is for.
+    pub(super) fn goes_unanswered(&mut self, flow: EndpointId, at: MonoNs) {
+        let Some(ep) = self.eps.get(&flow) else { return };
+        for x in ep.open.clone() {
+            let e = self.xs.get(x);
+            if e.reply_start != OPEN {
+                continue;
+            }
+            let is_alone = e.side == Side::Client || self.steps.turns_away(e.actor);
+            let e = self.xs.get_mut(x);
+            (e.one_way, e.murky) = (true, !is_alone);
+            if !is_alone {
+                e.client.is_work_unknown = true;
+                let task = e.actor;
+                if let Some(ep) = self.eps.get_mut(&flow) {
+                    ep.open.retain(|o| *o != x);
+                    ep.traits.is_shared = true;
+                }
+                self.follow(x, flow, task, at);
+                continue;
+            }
+            if e.ended.0 == 0 {
+                e.ended = e.taken;
+            }
+            self.close(flow, x, at, true);
+        }
+    }
+
+    /// An operation on a connection that its client left. Gives whether that is all that it says.
+    pub(super) fn after_leaving(&mut self, r: &OpRow) -> bool {
+        match r.kind {
+            op::SEND => {
+                // of several it may be more of the reply to another
+                if let [x] = self.left.on(r.flow)[..] {
+                    if self.xs.get(x).reply_start == OPEN {
+                        self.steps.reply_began(&self.xs, x, r.actor(), r.at);
+                    }
+                    self.is_done(x, r.at, r.at);
+                }
+            }
+            op::CLOSE | op::SHUTDOWN => self.closed_after_leaving(r.flow, r.actor(), r.at),
+            _ => {}
+        }
+        self.eps.get(&r.flow).is_none()
+    }
+
+    /// A send failed. To a client that left, it was the reply.
+    pub(super) fn failed_to_send(&mut self, r: &OpRow) {
+        self.client_left(r.flow, r.at);
+        self.ended(r.flow, r.at, true);
+        self.after_leaving(r);
+    }
+
+    fn closed_after_leaving(&mut self, flow: EndpointId, by: TaskId, at: MonoNs) {
+        if let Some(on) = self.left.on_flow.get_mut(&flow) {
+            on.1.get_or_insert(by);
+        }
+        for x in self.left.on(flow) {
+            if self.xs.get(x).actor == by && self.steps.turns_away(by) {
+                self.is_done(x, at, at);
+            } else {
+                self.drops(x, at);
+            }
+        }
+    }
+
+    /// A process dropped calls: that may have been all that it did for a request whose connection it closed, too.
+    pub(super) fn dropped(&mut self, process: u32, at: MonoNs) {
+        if self.left.of_task.is_empty() {
+            return;
+        }
+        for x in self.left.all() {
+            let e = self.xs.get(x);
+            let is_closed = self.left.on_flow.get(&e.flow).is_some_and(|on| on.1.is_some());
+            if is_closed && e.process == process {
+                self.drops(x, at);
+            }
+        }
+    }
+
+    fn drops(&mut self, x: ExId, at: MonoNs) {
+        let sign = self.steps.sign(&self.xs, x);
+        if sign.has_dropped && !sign.is_waiting {
+            self.is_done(x, at, at);
+        }
+    }
+
+    /// A task takes another request, or ended.
+    pub(super) fn turned(&mut self, task: TaskId, at: MonoNs) {
+        let Some(of) = self.left.of_task.get(&task).filter(|_| self.steps.turns_away(task)) else { return };
+        for x in of.clone() {
+            let last = self.steps.sign(&self.xs, x).last;
+            self.is_done(x, last, at);
+        }
+    }
+
+    /// Nobody of a process works on anything any more.
+    pub(super) fn process_ended(&mut self, process: u32, at: MonoNs) {
+        for x in self.left.all() {
+            if self.xs.get(x).process == process {
+                self.is_done(x, at, at);
+            }
+        }
+    }
+
+    /// Time went on: of whom nothing was seen for longer than its process ever worked on a request, nobody knows more.
+    pub(super) fn silent(&mut self, now: MonoNs) {
+        if self.left.of_task.is_empty() {
+            return;
+        }
+        for x in self.left.all() {
+            let (e, sign) = (self.xs.get(x), self.steps.sign(&self.xs, x));
+            let last = e.client.left.max(sign.last);
+            if !sign.is_waiting && last.0.saturating_add(self.steps.longest(e.process)) < now.0 {
+                self.lose(x, now);
+            }
+        }
+    }
+
+    fn lose(&mut self, x: ExId, at: MonoNs) {
+        self.xs.get_mut(x).client.is_work_unknown = true;
+        let last = self.steps.sign(&self.xs, x).last;
+        self.is_done(x, last, at);
+    }
+
+    /// The recording is over.
+    pub(super) fn recording_ended(&mut self, at: MonoNs) {
+        for x in self.left.all() {
+            self.xs.get_mut(x).unfinished = true;
+            self.lose(x, at);
+        }
+    }
+
+    /// The server is done with a request whose client left: at `until`, as is known `now`.
+    fn is_done(&mut self, x: ExId, until: MonoNs, now: MonoNs) {
+        let e = self.xs.get_mut(x);
+        e.ended = e.ended.max(until).max(e.client.left);
+        let (flow, task) = (e.flow, e.actor);
+        self.left.remove(flow, task, x);
+        self.close(flow, x, now, false);
+    }
+}

@@ -1,0 +1,28 @@
+//! How long a process works on requests, and what shows that a task is done with one: asked of those whose clients left.
+
+use super::{CASES_MIN, Roles};
+use crate::canary::holds;
+use wakepath_model::ids::TaskId;
+
+/// How long a request is taken to last at most where too few were replied to (ns).
+const UNKNOWN_NS: u64 = 5_000_000_000;
+
+impl Roles {
+    /// Whether a task is done with its request when it takes another one, or closes its connection: it works on one at a time, and
+    /// nobody goes on in its stead.
+    ///
+    /// Counterexamples: `link.bytes/client_leaves_a_loop`, `client_leaves_a_reader`.
+    pub fn turns_away(&self, task: TaskId) -> bool {
+        let role = self.role(task);
+        let is_alone = holds("leaving.one_at_a_time", !role.is_loop() && !self.processes.is_context.get(task));
+        is_alone && holds("leaving.keeps_what_it_takes", !role.gives_away) && !self.is_among_migrating(task)
+    }
+
+    /// The longest time in which the process replied to a request (ns).
+    pub fn longest(&self, process: u32) -> u64 {
+        match self.serving.lasted.get(&process) {
+            Some(&(count, longest)) if count >= CASES_MIN => longest,
+            _ => UNKNOWN_NS,
+        }
+    }
+}

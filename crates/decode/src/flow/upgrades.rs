@@ -1,0 +1,116 @@
+//! Flows that go on in another protocol: after a tunnel's CONNECT, and after `101 Switching Protocols`.
+
+use super::{Flow, Listening, ProtocolState};
+use crate::RowSink;
+use std::ops::Range;
+use wakepath_model::ids::{EndpointId, MonoNs};
+use wakepath_model::rows::Side;
+use wakepath_protocols::{Dir, Protocol, Upgrade};
+
+impl Flow {
+    /// From byte `pos` on the flow speaks another protocol, perhaps in the same operation, which moved these bytes.
+    pub(super) fn upgrade<S: RowSink>(
+        &mut self,
+        id: EndpointId,
+        at: MonoNs,
+        sent: bool,
+        (to, pos): (Upgrade, u64),
+        (moved, head): (Range<u64>, &[u8]),
+        sink: &mut S,
+    ) {
+        let dir = if sent == (self.side == Side::Client) { Dir::ToServer } else { Dir::ToClient };
+        match to {
+            Upgrade::Other => return,
+            Upgrade::Tunnel => {
+                (self.state, self.known, self.is_tls) = (ProtocolState::Listening(Listening::new()), None, false);
+            }
+            Upgrade::WebSocket => self.know(id, at, Protocol::WebSocket, dir, sent, sink),
+            Upgrade::Http2 => self.know(id, at, Protocol::Http2, dir, sent, sink),
+        }
+        // whoever speaks next begins
+        self.last_sent = None;
+        let rest = head.get((pos - moved.start) as usize..).unwrap_or(&[]);
+        if !rest.is_empty() {
+            self.bytes(id, at, sent, pos..moved.end, rest, sink);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TaskFacts;
+    use crate::recurring::Said;
+    use wakepath_model::ids::StrId;
+    use wakepath_model::intern::Interner;
+    use wakepath_model::rows::{Event, Row};
+
+    /// Protocol, verb and role of each message.
+    #[derive(Default)]
+    struct Messages(Vec<(String, String, u8)>, Interner);
+
+    impl RowSink for Messages {
+        fn push<R: Row>(&mut self, row: &R) {
+            if let Some(Event::Message(r)) = Event::read(R::TABLE, bytemuck::bytes_of(row)) {
+                let text = |id| String::from_utf8_lossy(self.1.get(id).unwrap_or_default()).into_owned();
+                let said = (text(r.protocol), text(r.verb), r.role);
+                self.0.push(said);
+            }
+        }
+        fn push_head(&mut self, _: MonoNs, _: EndpointId, _: u64, _: bool, _: &[u8]) {}
+        fn count(&mut self, _: &'static str, _: MonoNs) {}
+        fn intern(&mut self, text: &[u8]) -> StrId {
+            self.1.intern(text)
+        }
+        fn said(&mut self, text: &str, _: &Said) -> StrId {
+            self.intern(text.as_bytes())
+        }
+        fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
+            TaskFacts::default()
+        }
+    }
+
+    /// What a client's flow says, where it sends (true) and receives these.
+    fn said(steps: &[(bool, &[u8])]) -> Vec<(String, String)> {
+        let (mut flow, mut sink) = (Flow::new(Side::Client, (40_000, 8080), false), Messages::default());
+        let mut at = [1 << 32, 1 << 32];
+        for (i, &(sent, bytes)) in steps.iter().enumerate() {
+            let start = at[usize::from(sent)];
+            at[usize::from(sent)] += bytes.len() as u64;
+            let moved = start..at[usize::from(sent)];
+            flow.bytes(EndpointId(1), MonoNs(i as u64 + 1), sent, moved, bytes, &mut sink);
+        }
+        let asks = |m: &&(String, String, u8)| m.2 == wakepath_model::rows::role::REQUEST;
+        sink.0.iter().filter(asks).map(|m| (m.0.clone(), m.1.clone())).collect()
+    }
+
+    fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
+        of.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_goes_through_a_tunnel_is_read() {
+        let steps: &[(bool, &[u8])] = &[
+            (true, b"CONNECT shop:80 HTTP/1.1\r\nHost: shop\r\n\r\n"),
+            (false, b"HTTP/1.1 200 OK\r\n\r\n"),
+            (true, b"GET /a HTTP/1.1\r\nHost: shop\r\n\r\n"),
+            (false, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+            (true, b"GET /b HTTP/1.1\r\nHost: shop\r\n\r\n"),
+        ];
+        let http = "proto.http1";
+        assert_eq!(said(steps), pairs(&[(http, "CONNECT"), (http, "GET"), (http, "GET")]));
+    }
+
+    #[test]
+    fn messages_after_a_handshake_are_requests() {
+        let steps: &[(bool, &[u8])] = &[
+            (true, b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"),
+            (false, b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n\x81\x02hi"),
+            (true, b"\x81\x82\x01\x02\x03\x04ab"),
+            (false, b"\x81\x02ok"),
+            (true, b"\x81\x82\x01\x02\x03\x04ab"),
+        ];
+        let websocket = ("proto.websocket", "text");
+        assert_eq!(said(steps), pairs(&[("proto.http1", "GET"), websocket, websocket]));
+    }
+}

@@ -1,0 +1,162 @@
+//! What is slow: the kind that most time went to, what it repeats, where it leaves what is watched, and why its slow ones are slow.
+
+use super::{FINDINGS_MAX, Level, Part, Parts, Screen, Section, count, of_kind};
+use crate::own_time::is_unsure;
+use crate::requests::{KindView, RequestsView, TierView};
+use crate::units;
+use crate::why;
+use std::fmt::Write as _;
+
+/// Of fewer requests, no 99th percentile is told.
+const PERCENTILE_MIN: u64 = 100;
+/// Where the slow ones take no more than this longer, none of them is slow against the others.
+const ALIKE: f64 = 0.1;
+/// Calls to who is not watched are worth a line from this part of a kind's time on.
+const ELSEWHERE_SHARE: f64 = 0.1;
+
+pub(super) fn slow(screen: &mut Screen<'_>, parts: &Parts) {
+    let mut headline = None;
+    if let Part::Answer(r) = &parts.requests {
+        let total = |k: &KindView| u128::from(k.mean_ns) * u128::from(k.count - k.unfinished.min(k.count));
+        let all: u128 = r.kinds.iter().map(total).sum();
+        let Some(k) = r.kinds.iter().max_by_key(|k| total(k)) else {
+            let next = screen.command("info");
+            return screen.add(Section::Slow, Level::Unknown, "Not known: no request was seen.", next);
+        };
+        let share = total(k) as f64 / all.max(1) as f64;
+        let next = screen.command("show").map(|c| format!("{c} slowest {}", of_kind(&k.asked)));
+        screen.add(Section::Slow, Level::Fact, most_time(k, share, r), next.clone());
+        if let Some(repeated) = k.repeated() {
+            screen.add(Section::Slow, Level::Bad, repeated, next);
+        }
+        elsewhere(screen, k, parts);
+        headline = Some(k);
+    }
+    screen.missing(Section::Slow, &parts.requests, "requests");
+    let Part::Answer(why) = &parts.why else { return screen.missing(Section::Slow, &parts.why, "why") };
+    let mut told = 0;
+    for k in why.kinds.iter().take(FINDINGS_MAX - 1) {
+        let next = screen.command("why").map(|c| format!("{c} {}", of_kind(&k.kind)));
+        if let Some(sentence) = compared(k) {
+            screen.add(Section::Slow, Level::Fact, sentence, next);
+            told += 1;
+        }
+    }
+    if told == 0 {
+        let next = headline.and_then(|k| Some((screen.command("requests")?, k)));
+        let next = next.map(|(c, k)| format!("{c} --each {}", of_kind(&k.asked)));
+        let text = "No kind has enough requests with a complete path to compare the slow ones with the others.";
+        screen.add(Section::Slow, Level::Unknown, text, next);
+    }
+}
+
+/// Why the slow ones of a kind are slow. Where they are like all others, there is no slow one: then what all of them take
+/// their time for. `None` where nothing could be looked at.
+fn compared(k: &why::KindView) -> Option<String> {
+    if k.slow.count == 0 || k.typical.count == 0 {
+        return None;
+    }
+    if k.more_ns.unsigned_abs() as f64 > ALIKE * k.typical.mean_ns as f64 {
+        return Some(k.sentence.clone());
+    }
+    let mut text = format!(
+        "All {} requests {} at {} take about as long: {} on average, {} {}.",
+        units::count(k.requests),
+        k.kind,
+        k.service,
+        units::duration(k.typical.mean_ns),
+        k.slow.label,
+        units::duration(k.slow.mean_ns),
+    );
+    if let Some(most) = k.differences.iter().max_by_key(|d| d.typical_ns).filter(|d| d.typical_ns > 0) {
+        let _ = write!(text, " Of that, {} are {}.", units::duration(most.typical_ns), most.text);
+    }
+    Some(text)
+}
+
+/// The kind that most time went to, and where.
+fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
+    let known_as = r.known_as.iter().find(|n| n.service == k.service);
+    let known_as = known_as.map_or(String::new(), |n| format!(" ({})", n.name));
+    let mut text = format!(
+        "{:.0} % of the requests' time is {} at {}{known_as}: {}, ",
+        100.0 * share,
+        k.asked,
+        k.service,
+        count(k.count, "request", "requests"),
+    );
+    if k.rate_per_s.is_some() {
+        let _ = write!(text, "{} over {}, ", k.rate(), units::duration(k.active_ns));
+    }
+    let _ = match k.count - k.unfinished.min(k.count) {
+        0 => write!(text, "all in progress when the recording ended."),
+        n if n >= PERCENTILE_MIN => {
+            write!(text, "p50 {}, p99 {}.", units::duration(k.p50_ns), units::duration(k.p99_ns))
+        }
+        _ => write!(text, "p50 {}, slowest {}.", units::duration(k.p50_ns), units::duration(k.max_ns)),
+    };
+    let largest = k.tiers.iter().flat_map(|t| parts_of(t).map(|part| (part, t))).max_by_key(|(part, _)| part.0);
+    if let Some(((ns, what), tier)) = largest.filter(|((ns, _), _)| *ns > 0) {
+        let _ = write!(
+            text,
+            " Of {} on average, the largest part is {what}: {}",
+            units::duration(k.mean_ns),
+            units::duration(ns)
+        );
+        if let Some(a) = tier.asked.first() {
+            let _ = write!(text, ", most of it for {}", a.asked);
+            if a.calls_per_request >= 1.5 {
+                let _ = write!(text, " ({:.0} calls a request)", a.calls_per_request);
+            }
+        }
+        text.push('.');
+    }
+    text
+}
+
+/// A tier's time for each request before its reply, by what it is.
+fn parts_of(t: &TierView) -> [(u64, String); 3] {
+    let name = &t.service;
+    let own = match () {
+        () if t.unwatched => format!("at {name}, which is not watched"),
+        () if is_unsure(t.self_ns, t.self_unsure_ns) => {
+            format!("in {name}, or in calls of it that could not be assigned to a request")
+        }
+        () => format!("{name}'s own"),
+    };
+    [
+        // what went on after the reply is no part of the request's time
+        (t.self_ns.saturating_sub(t.after_ns), own),
+        (t.queued_ns, format!("waiting to be picked up by {name}")),
+        (t.between_ns, format!("network and delivery to {name} and back")),
+    ]
+}
+
+/// Where calls leave what is watched, and the command that watches there too.
+fn elsewhere(screen: &mut Screen<'_>, k: &KindView, parts: &Parts) {
+    let before_reply = |t: &TierView| t.self_ns.saturating_sub(t.after_ns);
+    let is_worth = |t: &&TierView| t.unwatched && before_reply(t) as f64 >= ELSEWHERE_SHARE * k.mean_ns as f64;
+    let mut there: Vec<&TierView> = k.tiers.iter().filter(is_worth).collect();
+    there.sort_by_key(|t| std::cmp::Reverse(before_reply(t)));
+    if there.is_empty() {
+        return;
+    }
+    let services: Vec<&str> = there.iter().map(|t| t.service.as_str()).collect();
+    let local = |s: &str| s.starts_with("127.") || s.starts_with("[::1]:");
+    let ports = there.iter().filter(|t| local(&t.service)).filter_map(|t| t.service.rsplit_once(':')).map(|p| p.1);
+    let ports: String = ports.fold(String::new(), |all, port| format!("{all} --port {port}"));
+    let selection = parts.info.answer().and_then(|i| i.hosts.first()).map_or("", |h| h.selection.as_str());
+    let next = (!ports.is_empty() && !selection.is_empty())
+        .then(|| format!("wakepath record {selection}{ports} -o NEW_FOLDER"));
+    let where_ = if next.is_some() { "" } else { " Record on that host too." };
+    let text = format!(
+        "Calls of {} leave for {}, which {} not watched ({} of {} on average): what happens there is not known.{where_}",
+        k.asked,
+        services.join(", "),
+        if services.len() == 1 { "is" } else { "are" },
+        units::duration(there.iter().map(|t| before_reply(t)).sum()),
+        units::duration(k.mean_ns),
+    );
+    let next = next.or_else(|| screen.command("show").map(|c| format!("{c} slowest {}", of_kind(&k.asked))));
+    screen.add(Section::Slow, Level::Unknown, text, next);
+}
