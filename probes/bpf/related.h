@@ -37,6 +37,12 @@ static __always_inline bool is_life_told(struct task_struct *task, struct task_s
 	return cfg_watch_all || (t && (is_watched(t, task) || t->told & TOLD_LIFE));
 }
 
+/* Whether a task's waits are written as they end. */
+static __always_inline bool is_recorded(struct task_struct *task, struct task_state *t)
+{
+	return cfg_watch_all || t->related || is_watched(t, task);
+}
+
 /* A task that is not watched had a processor. */
 struct stay {
 	u64 from;

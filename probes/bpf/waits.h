@@ -387,53 +387,6 @@ static __always_inline u8 is_throttled(struct task_struct *task)
 	return field(task, se.cfs_rq, throttle_count) > 0;
 }
 
-/* Whether a task's waits are written as they end. */
-static __always_inline bool is_recorded(struct task_struct *task, struct task_state *t)
-{
-	return cfg_watch_all || t->related || is_watched(t, task);
-}
-
-#define FUTEX_CALL 202
-#define FUTEX_COMMANDS (~(128U | 256U))
-#define FUTEX_WAIT 0
-#define FUTEX_LOCK_PI 6
-#define FUTEX_LOCK_PI2 13
-#define FUTEX_TID 0x3fffffffU
-#define FUTEX_WAITERS 0x80000000U
-/* What glibc's mutexes and Go's hold while somebody waits for them. */
-#define LOCKED_AND_WAITED_FOR 2
-/* Bits that a mutex of glibc has in its kind. */
-#define MUTEX_KINDS 0x3ff
-#define TID_MAX (1U << 22)
-
-/* A mutex of glibc, as it is in memory. */
-struct mutex { u32 lock, count, owner, users, kind; };
-
-/* Who holds the lock that the current task is about to wait for, as the lock itself says, with FUTEX_LOCK; 0 where the futex is
- * not known to be that of a lock. Nothing is waited for: a page that is not in memory tells nothing. */
-static __always_inline u32 lock_slept_for(struct task_struct *task, struct pt_regs *regs)
-{
-	u32 command = (u32)CALL_ARG2(regs) & FUTEX_COMMANDS, expected = (u32)CALL_ARG3(regs), owner = 0;
-	struct mutex m = {};
-
-	if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2) {
-		bpf_probe_read_user(&owner, sizeof(owner), (void *)CALL_ARG1(regs));
-	} else if (command == FUTEX_WAIT && expected & FUTEX_WAITERS) {
-		/* robust ones have their holder in the word */
-		owner = expected;
-	} else if (command == FUTEX_WAIT && expected == LOCKED_AND_WAITED_FOR) {
-		bpf_probe_read_user(&m, sizeof(m), (void *)CALL_ARG1(regs));
-		if (m.lock != LOCKED_AND_WAITED_FOR || !m.users || m.users >= TID_MAX || m.kind & ~MUTEX_KINDS)
-			return 0;
-		owner = m.owner;
-	}
-	owner &= FUTEX_TID;
-	if (!owner || owner >= TID_MAX)
-		return 0;
-	/* in a namespace of process numbers it is another number than records have */
-	return FUTEX_LOCK | (own_number(task) == (u32)task->pid ? owner : 0);
-}
-
 #define AMID_TIMER 0x80
 
 SEC("tp_btf/sched_switch")

@@ -30,6 +30,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "selection.h"
 #include "syscalls.h"
 #include "related.h"
+#include "locks.h"
 #include "waits.h"
 #include "tasks.h"
 #include "faults.h"

@@ -453,7 +453,7 @@ impl<'a> Walk<'a> {
             cause::PREEMPTED => self.preempted(&f, w, what(None)),
             cause::OPEN => {
                 let state = if is_futex(w) { self.futex(host, w, TaskId::UNKNOWN).0 } else { State::Unknown };
-                let object = is_futex(w).then(|| futex_name(w));
+                let object = is_futex(w).then(|| locks::futex_name(w));
                 let by = self.holder(host, w).map(|holder| (host, holder));
                 self.tell_wait(&f, state, What { by, object, ..what(Some(reasons::OPEN)) });
             }
@@ -471,7 +471,7 @@ impl<'a> Walk<'a> {
                 let is_outside = syscall.is_none() && w.is_uninterruptible() && !self.index.is_kernel(host, f.task);
                 let is_fault = fault.is_some() || is_outside;
                 let state = if is_fault { State::PageFault } else { State::Disk };
-                let object = fault.and_then(|f| f.1).or_else(|| device(w.object));
+                let object = fault.and_then(|f| f.1).or_else(|| own::device(w.object));
                 self.tell_wait(&f, state, What { object, ..what(None) });
             }
             cause::TASK => self.woken_by(f, w, syscall),
@@ -597,14 +597,4 @@ fn is_by_message(w: &WaitRow, by: Option<(HostId, TaskId)>) -> bool {
         cause::TASK => w.by != TaskId::UNKNOWN && by.is_some_and(|b| b.1 == w.by),
         _ => false,
     }
-}
-
-fn futex_name(w: &WaitRow) -> String {
-    format!("futex {:#x}", w.arg0)
-}
-
-/// The disk that a wait's object names; older folders have a softirq's number there where no disk was known.
-fn device(object: u64) -> Option<String> {
-    let device = object >> 32;
-    (device != 0).then(|| format!("device {}:{}", device >> 20, device & 0xf_ffff))
 }

@@ -2,6 +2,7 @@
 
 mod rings;
 mod runtimes;
+mod watching;
 
 pub use runtimes::RuntimeProbe;
 
@@ -193,7 +194,7 @@ impl KernelSource {
             )),
             None => CaptureError::from(e).unexplained(),
         })?;
-        watch(&skel, options)?;
+        watching::watch(&skel, options)?;
         // before the first operation is seen: one that was begun without its identity could not be gone on with
         for (tgid, layout) in options.runtimes.iter().take(RUNTIMES_MAX) {
             skel.maps.runtimes.update(&tgid.to_ne_bytes(), w::bytes_of(layout), MapFlags::ANY)?;
@@ -495,44 +496,6 @@ fn choose_programs(open: &mut skel::OpenWakepathSkel<'_>, choice: &Choice<'_>) {
         let exists = !is_tracepoint || choice.support.has(point);
         program.set_autoload(wanted && exists);
     }
-}
-
-/// Tells the programs whom to watch.
-fn watch(skel: &skel::WakepathSkel<'_>, options: &KernelOptions) -> Result<(), CaptureError> {
-    if let Watch::Processes(list) = &options.watch {
-        for tgid in list {
-            skel.maps.watch_tgids.update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)?;
-        }
-    }
-
-    let rules = &options.rules;
-    for name in &rules.comms {
-        // the kernel cuts names so, and ends them with a zero
-        skel.maps.watch_comms.update(&zero_padded::<16>(name.as_bytes()), &[1], MapFlags::ANY)?;
-    }
-    for port in &rules.ports {
-        skel.maps.watch_ports.update(&port.to_ne_bytes(), &[1], MapFlags::ANY)?;
-    }
-    for path in &rules.cgroups {
-        let path = path.trim_end_matches('/');
-        if path.len() >= w::CGROUP_PATH_BYTES as usize {
-            return Err(CaptureError::Setting(format!(
-                "a cgroup's path of {} bytes: at most {} are compared; name one above it",
-                path.len(),
-                w::CGROUP_PATH_BYTES - 1
-            )));
-        }
-        let path = zero_padded::<{ w::CGROUP_PATH_BYTES as usize }>(path.as_bytes());
-        skel.maps.watch_cgroups.update(&path, &[1], MapFlags::ANY)?;
-    }
-    Ok(())
-}
-
-/// The first bytes of a text in `N` bytes, the last of which is zero.
-fn zero_padded<const N: usize>(text: &[u8]) -> [u8; N] {
-    let mut out = [0u8; N];
-    out.iter_mut().zip(text.iter().take(N - 1)).for_each(|(to, from)| *to = *from);
-    out
 }
 
 /// Attaches all programs that were loaded, but iterators, which are attached to be read, and the one for annotations.

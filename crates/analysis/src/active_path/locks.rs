@@ -2,7 +2,7 @@
 
 use super::network::is_local;
 use super::timeouts::is_sleep;
-use super::{Evidence, Frame, Walk, What, futex_name};
+use super::{Evidence, Frame, Walk, What};
 use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
@@ -147,4 +147,9 @@ pub(crate) const fn is_lock_call(syscall: u16) -> bool {
 /// poll, select, epoll_wait and their kin of x86-64.
 pub(super) fn is_poll(w: &WaitRow) -> bool {
     matches!(w.syscall, 7 | 23 | 34 | 128 | 130 | 232 | 270 | 271 | 281 | 441)
+}
+
+/// What a futex is called, of which only the address is known.
+pub(super) fn futex_name(w: &WaitRow) -> String {
+    format!("futex {:#x}", w.arg0)
 }

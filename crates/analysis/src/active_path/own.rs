@@ -41,3 +41,9 @@ pub(crate) fn own_wait(index: &Index, host: HostId, w: &WaitRow) -> State {
         _ => Cause::told(w).map_or(State::Unknown, |Told { state, .. }| state),
     }
 }
+
+/// The disk that a wait's object names; older folders have a softirq's number there where no disk was known.
+pub(super) fn device(object: u64) -> Option<String> {
+    let device = object >> 32;
+    (device != 0).then(|| format!("device {}:{}", device >> 20, device & 0xf_ffff))
+}

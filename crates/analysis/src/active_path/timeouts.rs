@@ -1,9 +1,10 @@
 //! Waits that ended by a time-out. A wait has an object: a lock, an answer, a connection, a time. That a time-out ended it
 //! says how it ended and not what for: only where nothing else was awaited was it for the time itself.
 
+use super::locks::futex_name;
 use super::locks::{is_lock_call, is_poll};
 use super::untaken::untaken;
-use super::{Evidence, Frame, Walk, What, because, futex_name};
+use super::{Evidence, Frame, Walk, What, because};
 use crate::names::remote_of;
 use crate::reasons;
 use crate::slices::State;

@@ -5,8 +5,8 @@ use crate::tasks::Tasks;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    Cause, DescriptorRow, InputRow, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow, StayRow, TcpState,
-    WaitRow, cause, gaps, limit,
+    Cause, DescriptorRow, InputRow, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow, StayRow,
+    TcpState, WaitRow, cause, gaps, limit,
 };
 use wakepath_wire::{self as w, Frame};
 
