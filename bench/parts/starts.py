@@ -32,7 +32,6 @@ def starts(bars, place, quick):
         for _ in range(PROCESSES):
             stack.enter_context(server(["sleep", 600], stdin=subprocess.DEVNULL, env=os.environ))
         demo = stack.enter_context(Stack(place / "stack"))
-        ports = [word for port in demo.ports for word in ("--port", port)]
         for name, flags in (("four ports", demo.selection()), ("the whole host", ["--all"])):
             found = [ready_s(place / "start", "--payload", "none", *flags) for _ in range(rounds)]
             value, interval = median_interval([waited for waited, _ in found])
