@@ -9,6 +9,7 @@ use object::{
     RelocationFlags, RelocationTarget, SymbolKind,
 };
 use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
 /// What is in the header of this machine's programs.
@@ -16,11 +17,59 @@ const MACHINE: u16 = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X
 
 /// A program or library of this machine's.
 pub(crate) struct Program {
-    cache: ReadCache<File>,
+    cache: ReadCache<Blocks>,
     file: File,
 }
 
-type Elf<'a> = ElfFile<'a, FileHeader64<LittleEndian>, &'a ReadCache<File>>;
+type Elf<'a> = ElfFile<'a, FileHeader64<LittleEndian>, &'a ReadCache<Blocks>>;
+
+/// A file that is read in blocks, of which the last is kept: each symbol's name is asked for by itself, and thousands of
+/// them stand in one block. Not mapped into memory: whoever cuts the file would end the recorder.
+struct Blocks {
+    file: File,
+    at: u64,
+    block: Vec<u8>,
+    begin: u64,
+}
+
+/// Bytes of a file that are read at once.
+const BLOCK: usize = 1 << 18;
+
+impl Blocks {
+    /// What the block has from the place on; empty at the end of the file.
+    fn here(&mut self) -> Result<&[u8], Error> {
+        if !(self.begin..self.begin + self.block.len() as u64).contains(&self.at) {
+            self.block.resize(BLOCK, 0);
+            let n = self.file.read_at(&mut self.block, self.at);
+            self.block.truncate(*n.as_ref().unwrap_or(&0));
+            self.begin = self.at;
+            n?;
+        }
+        Ok(&self.block[(self.at - self.begin) as usize..])
+    }
+}
+
+impl Read for Blocks {
+    fn read(&mut self, to: &mut [u8]) -> Result<usize, Error> {
+        let here = self.here()?;
+        let n = here.len().min(to.len());
+        to[..n].copy_from_slice(&here[..n]);
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+impl Seek for Blocks {
+    fn seek(&mut self, to: SeekFrom) -> Result<u64, Error> {
+        let place = match to {
+            SeekFrom::Start(place) => Some(place),
+            SeekFrom::End(more) => self.file.metadata()?.len().checked_add_signed(more),
+            SeekFrom::Current(more) => self.at.checked_add_signed(more),
+        };
+        self.at = place.ok_or(ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
 
 impl Program {
     /// Opens a regular file; `None` where it is none of this machine's.
@@ -30,7 +79,8 @@ impl Program {
         if !file.metadata().ok()?.is_file() {
             return None;
         }
-        let program = Program { cache: ReadCache::new(file.try_clone().ok()?), file };
+        let blocks = Blocks { file: file.try_clone().ok()?, at: 0, block: Vec::new(), begin: 0 };
+        let program = Program { cache: ReadCache::new(blocks), file };
         let is_ours = {
             let elf = program.elf()?;
             elf.elf_header().e_machine.get(LittleEndian) == MACHINE
