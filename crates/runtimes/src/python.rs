@@ -204,9 +204,9 @@ mod tests {
 
     #[test]
     fn documents_name_the_versions_of_the_table() {
-        let document = include_str!("../../../docs/runtimes.md");
+        let document = include_str!("../../../docs/runtimes/python.md");
         let versions = OFFSETS.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.rsplit(',').next());
         let row = format!("| versions | CPython {},", versions.collect::<Vec<_>>().join(", "));
-        assert!(document.contains(&row), "docs/runtimes.md lacks `{row}`");
+        assert!(document.contains(&row), "docs/runtimes/python.md lacks `{row}`");
     }
 }

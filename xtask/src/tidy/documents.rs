@@ -4,7 +4,7 @@ use super::Tree;
 use std::os::unix::fs::PermissionsExt as _;
 
 const MAP: &str = "ARCHITECTURE.md";
-const TRAPS: &str = "docs/traps.md";
+const TRAPS: &str = "docs/internals/traps.md";
 const NEEDED: [&str; 5] = ["README.md", MAP, "CHANGELOG.md", "LICENSE", "Cargo.lock"];
 const EXECUTABLE: [&str; 4] = ["demo", "test", ".ci/run", "scripts/install"];
 
