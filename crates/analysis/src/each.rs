@@ -7,6 +7,7 @@ use crate::selection::{Placed, Selection};
 use crate::why::{KindName, Reader, Recording, What, largest};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use wakepath_causality::exchange::Exchange;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::Folder;
@@ -17,12 +18,27 @@ use wakepath_model::ids::CommonNs;
 pub enum End {
     /// With a whole reply.
     Answered,
+    /// Its client closed or reset the connection before.
+    ClientLeft,
     /// Its flow was reset before.
     Reset,
     /// Its flow ended before.
     Cut,
     /// The recording ended before.
     Unfinished,
+}
+
+impl End {
+    /// Of a request by its exchange. A client that closes its end leaves, even where the server's attempt to reply is then reset.
+    pub fn of(e: &Exchange) -> End {
+        match e {
+            e if e.client.left.0 != 0 && !e.replied => End::ClientLeft,
+            e if e.reset => End::Reset,
+            e if e.cut && e.unfinished => End::Unfinished,
+            e if e.cut => End::Cut,
+            _ => End::Answered,
+        }
+    }
 }
 
 /// One request.
@@ -82,12 +98,7 @@ pub fn each(folder: &Folder, names: &Names<'_>, index: Option<&Index>, selection
 
 fn one(r: &Request, placed: Placed, largest: Option<(What, u64)>) -> One {
     let root = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).map(|h| &h.exchange);
-    let end = match root {
-        Some(e) if e.reset => End::Reset,
-        Some(e) if e.cut && e.unfinished => End::Unfinished,
-        Some(e) if e.cut => End::Cut,
-        _ => End::Answered,
-    };
+    let end = root.map_or(End::Answered, End::of);
     One {
         id: r.id,
         began: placed.began,

@@ -1,11 +1,12 @@
 //! Kinds of request: how many, how long, through which tiers, and where their time went.
 
 use crate::activity::Activity;
+use crate::each::End;
 use crate::held_replies::HeldReplies;
 use crate::histogram::Histogram;
 use crate::listeners::Filled;
 use crate::names::Names;
-use crate::spans::{Timed, lay_out};
+use crate::spans::{OpeningNs, Timed, lay_out};
 use std::collections::BTreeMap;
 use wakepath_causality::evidence::Hole;
 use wakepath_causality::exchange::Exchange;
@@ -51,6 +52,8 @@ pub struct Tier {
     pub unread_ns: u64,
     /// Time in which it waited for the rest of its requests, which its clients had not sent yet (ns).
     pub unsent_ns: u64,
+    /// Time in which connections to it came about, for their first calls (ns).
+    pub opening: OpeningNs,
     /// Time between its callers and it (ns).
     pub between_ns: u64,
     /// Time that calls of it went on behind the reply of the request that they were made for (ns).
@@ -76,6 +79,10 @@ pub struct Kind {
     pub failed: u64,
     /// Of them, answered, but the reply says neither success nor failure, or was not readable (encrypted, not recorded).
     pub outcome_unknown: u64,
+    /// Of them, whose client closed or reset the connection before the reply was complete.
+    pub left: u64,
+    /// The longest time that such a client waited (ns).
+    pub left_longest_ns: u64,
     /// Of them, whose flow was reset before the reply was complete.
     pub reset: u64,
     /// Of them, whose flow ended before the reply was complete.
@@ -88,13 +95,15 @@ pub struct Kind {
     pub incomplete: u64,
     /// Of these, those that lack nothing but what came after the recording.
     pub cut_off: u64,
+    /// Of them, with calls to who is not watched: what happened there is not in their paths.
+    pub leaving: u64,
     /// Why, with how often.
     pub holes: BTreeMap<Hole, u64>,
     /// Tiers by name.
     pub tiers: BTreeMap<String, Tier>,
     /// The slowest: duration (ns) and id, slowest first.
     pub slowest: Vec<(u64, u64)>,
-    /// The slowest that failed or was refused (4xx): duration (ns) and id.
+    /// The slowest that failed, was refused (4xx), reset, or whose client left: duration (ns) and id.
     pub failed_example: Option<(u64, u64)>,
     /// Statuses with how often.
     pub statuses: BTreeMap<u16, u64>,
@@ -196,6 +205,8 @@ fn may_be_one_way(e: &Exchange) -> bool {
 const RESET: &str = "connection reset";
 /// What one met whose connection one of its ends closed before: who asked gave up, or who was asked went away.
 const UNANSWERED: &str = "no complete answer";
+/// What one met whose caller closed the connection while the server worked on it.
+const GIVEN_UP: &str = "caller left before the answer";
 /// What one met whose server answered in full, before or after who asked closed without reading that.
 const UNREAD: &str = "answer not read";
 
@@ -203,6 +214,11 @@ const UNREAD: &str = "answer not read";
 fn is_unanswered(e: &Exchange) -> bool {
     let is_owed = e.protocol != StrId::EMPTY && !e.one_way && !e.murky && !e.by_order;
     is_owed && (e.reset || e.cut) && !e.unfinished
+}
+
+/// Whether the server of a call was still at it when its caller closed or reset the connection.
+fn has_caller_left(span: &Span) -> bool {
+    span.callee.as_ref().is_some_and(|h| End::of(&h.exchange) == End::ClientLeft)
 }
 
 /// Whether the reply says that the server failed.
@@ -215,14 +231,22 @@ impl Kind {
     fn ended(&mut self, e: &Exchange, this: (u64, u64)) {
         self.failed += u64::from(has_failed(e));
         self.outcome_unknown += u64::from(is_answered(e) && failed(e).is_none());
-        self.reset += u64::from(e.reset);
-        let unfinished = e.cut && e.unfinished;
-        self.unfinished += u64::from(unfinished);
-        let unreplied = e.cut && !unfinished && !e.reset && may_be_one_way(e);
-        self.unreplied += u64::from(unreplied);
-        self.cut += u64::from(e.cut && !unfinished && !unreplied);
+        let end = End::of(e);
+        match end {
+            End::Answered => {}
+            End::ClientLeft => {
+                let began = if e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
+                self.left += 1;
+                self.left_longest_ns = self.left_longest_ns.max(e.client.left.0.saturating_sub(began.0));
+            }
+            End::Reset => self.reset += 1,
+            End::Unfinished => self.unfinished += 1,
+            End::Cut if may_be_one_way(e) => self.unreplied += 1,
+            End::Cut => self.cut += 1,
+        }
         *self.statuses.entry(e.status).or_default() += 1;
-        let went_wrong = has_failed(e) || e.reset || (400..500).contains(&e.status);
+        let is_without_reply = matches!(end, End::ClientLeft | End::Reset);
+        let went_wrong = has_failed(e) || is_without_reply || (400..500).contains(&e.status);
         if went_wrong && self.failed_example.is_none_or(|f| f.0 < this.0) {
             self.failed_example = Some(this);
         }
@@ -239,6 +263,8 @@ impl Tier {
         self.arrivals_unseen += u64::from(span.callee.as_ref().is_some_and(|h| h.exchange.arrived.0 == 0));
         self.unread_ns += t.unread_ns;
         self.unsent_ns += t.unsent_ns;
+        self.opening.connect += t.opening.connect;
+        self.opening.handshake += t.opening.handshake;
         self.between_ns += t.between_ns.unwrap_or(0);
         self.after_ns += t.after_ns;
     }
@@ -265,6 +291,7 @@ impl Kinds {
             let e = &half.exchange;
             let is_told = span.callee.as_ref().is_some_and(|h| is_answered(&h.exchange) && !h.exchange.cut);
             let error = match names.text(half.host, e.detail) {
+                _ if answered.is_none() && has_caller_left(span) => GIVEN_UP.to_owned(),
                 _ if answered.is_none() && e.reset => RESET.to_owned(),
                 _ if answered.is_none() => if is_told { UNREAD } else { UNANSWERED }.to_owned(),
                 "" if e.status != 0 => e.status.to_string(),
@@ -325,6 +352,8 @@ impl Kinds {
         let holes = r.holes();
         kind.incomplete += u64::from(!holes.is_empty());
         kind.cut_off += u64::from(!holes.is_empty() && holes.iter().all(|h| h.1 == Hole::AfterRecording));
+        let leaves = |(s, t): (&Span, &Timed)| s.is_unwatched() && t.wire.is_none() && s.parent.is_some();
+        kind.leaving += u64::from(r.spans.iter().zip(&timed).any(leaves));
         for (_, h) in &holes {
             *kind.holes.entry(*h).or_default() += 1;
         }

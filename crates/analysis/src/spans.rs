@@ -1,6 +1,7 @@
 //! Where a request's time went: the time of each span that no call of its covers, and the time between two sides.
 
 use wakepath_causality::evidence::Rule;
+use wakepath_causality::exchange::Exchange;
 use wakepath_causality::path::{Request, Span};
 use wakepath_model::ids::{HostId, MonoNs};
 
@@ -25,6 +26,9 @@ pub struct Timed {
     pub unread_ns: u64,
     /// Time in which it had read all that had come of its request, and the client had not sent the rest (ns); not in `self_ns`.
     pub unsent_ns: u64,
+    /// Time, within its caller's span, in which the connection that this is the first call on came about: until it was there, and in
+    /// which the peer's answers in a handshake were waited for (ns). It is in no `self_ns`.
+    pub opening: OpeningNs,
     /// Time that the caller saw and the server did not: network, and what it waited to be read (ns); `None` where
     /// nothing tells the two apart. Where the wire alone tells, what is not its server's time.
     pub between_ns: Option<u64>,
@@ -32,6 +36,30 @@ pub struct Timed {
     pub after_ns: u64,
     /// What the wire tells of the time, where a sniffer saw the reply.
     pub wire: Option<Legs>,
+}
+
+/// How long a connection took to come about (ns).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpeningNs {
+    /// Until it was there.
+    pub connect: u64,
+    /// Until the peer had answered in its handshake.
+    pub handshake: u64,
+}
+
+impl OpeningNs {
+    /// All of it.
+    pub fn total(self) -> u64 {
+        self.connect + self.handshake
+    }
+
+    /// Of a call, between `from` and `to`.
+    fn of(call: &Exchange, from: u64, to: u64) -> OpeningNs {
+        let Some(opening) = &call.opening else { return OpeningNs::default() };
+        let within = |(a, b): (MonoNs, MonoNs)| b.0.min(to).saturating_sub(a.0.max(from));
+        let handshake = opening.answers().iter().map(|&wait| within(wait)).sum();
+        OpeningNs { connect: within(opening.connect()), handshake }
+    }
 }
 
 /// A span's time as a sniffer divides it.
@@ -81,7 +109,11 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
         if let (Some(p), Some(c)) = (s.parent, &s.caller)
             && inner_host(&r.spans[p as usize]) == Some(c.host)
         {
-            calls[p as usize].push((c.exchange.began.0, c.exchange.ended.0));
+            let of = &mut calls[p as usize];
+            of.push((c.exchange.began.0, c.exchange.ended.0));
+            if let Some(opening) = &c.exchange.opening {
+                of.extend(opening.answers().iter().chain([&opening.connect()]).map(|(a, b)| (a.0, b.0)));
+            }
         }
     }
     for (i, s) in r.spans.iter().enumerate() {
@@ -117,6 +149,12 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
             _ => None,
         };
         let after_ns = s.parent.map_or(0, |p| behind(&out[p as usize], inner_host(&r.spans[p as usize]), s));
+        let opening = s.parent.map_or(OpeningNs::default(), |p| {
+            let parent = &out[p as usize];
+            let call =
+                s.caller.as_ref().filter(|c| c.host == parent.host && inner_host(&r.spans[p as usize]) == Some(c.host));
+            call.map_or(OpeningNs::default(), |c| OpeningNs::of(&c.exchange, parent.start.0, parent.end.0))
+        });
         let (index, host) = (i as u32, half.host);
         out.push(Timed {
             index,
@@ -128,6 +166,7 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
             self_ns,
             unread_ns,
             unsent_ns,
+            opening,
             between_ns,
             after_ns,
             wire,

@@ -8,6 +8,7 @@ mod channels;
 mod ends;
 mod leaving;
 mod messages;
+mod opening;
 mod record;
 mod refusals;
 mod sides;
@@ -19,6 +20,7 @@ pub(crate) use ends::is_peer;
 use ends::{Early, Ends, NO_SOCKET, Span};
 use leaving::Left;
 pub use leaving::Sign;
+pub use opening::Opening;
 pub use record::{ByClient, Exchange, Queued, Side};
 use refusals::{Connect, Refusals};
 use rustc_hash::FxHashMap;
@@ -164,6 +166,9 @@ impl<S: Steps> Engine<S> {
             ep.side = side;
         }
         ep.traits.met |= r.how == seen::MET || r.how == seen::SNAPSHOT;
+        if let Some(opening) = ep.opening.as_mut().filter(|_| r.how == seen::CONNECTED) {
+            opening.connected(r.at);
+        }
         self.eps.pair(r);
     }
 
@@ -258,7 +263,9 @@ impl<S: Steps> Engine<S> {
             op::SEND if r.result < 0 => self.failed_to_send(r),
             op::CONNECT => {
                 let connect = self.refusals.connect(r);
-                self.eps.at(r.flow, r.at).side.get_or_insert(Side::Client);
+                let ep = self.eps.at(r.flow, r.at);
+                ep.side.get_or_insert(Side::Client);
+                ep.opening = (!ep.traits.ever_requested).then(|| Box::new(Opening::new(r)));
                 match connect {
                     Connect::Begun => self.steps.connecting(&self.xs, r.flow, r.actor(), r.at),
                     Connect::Failed(error) => self.steps.refused(&self.xs, r.flow, r.actor(), r.at, error),
@@ -290,6 +297,9 @@ impl<S: Steps> Engine<S> {
         }
         let Some(side) = ep.side else { return self.moved_by_either(r, sent) };
         let is_request = (side == Side::Client) == sent;
+        if let Some(opening) = &mut ep.opening {
+            opening.moved(r, sent);
+        }
         if side == Side::Server {
             ep.sends_to_reader(r, sent);
         }
@@ -401,8 +411,9 @@ impl<S: Steps> Engine<S> {
         e.process = self.steps.process_of(e.actor);
         e.is_internal = self.is_to_itself(flow, e.actor);
         e.murky |= self.eps.get(&flow).is_some_and(|ep| ep.traits.is_shared);
-        let x = self.xs.insert(e);
         let ep = self.eps.at(flow, at);
+        e.opening = ep.opening.take().filter(|o| e.side == Side::Client && o.is_by(e.actor));
+        let x = self.xs.insert(e);
         ep.open.push(x);
         ep.last_begun = Some(x);
         ep.traits.ever_requested = true;
@@ -542,7 +553,8 @@ impl<S: Steps> Engine<S> {
         }
         if let Some(ep) = self.eps.get_mut(&flow) {
             ep.open.retain(|o| *o != x);
-            if !e.replied && !e.one_way && e.side == Side::Server {
+            // a message of the reply to who left makes the end anew, which then knows nothing of that
+            if !e.replied && !e.one_way && e.side == Side::Server && ep.left.0 != 0 {
                 e.client.left = ep.left;
             }
             e.client.unread_ns = std::mem::take(&mut ep.unread.total_ns);

@@ -76,6 +76,7 @@ impl OneView {
             failed: one.failed,
             end: match one.end {
                 End::Answered => "answered",
+                End::ClientLeft => "client_left",
                 End::Reset => "reset",
                 End::Cut => "cut",
                 End::Unfinished => "unfinished",
@@ -97,7 +98,7 @@ impl OneView {
             ("answered", Some(true), status) => Cell::tinted(status.to_string(), Tint::Bad),
             ("answered", _, 0) => Cell::default(),
             ("answered", _, status) => Cell::from(status.to_string()),
-            (end, ..) => Cell::tinted(end, Tint::Bad),
+            (end, ..) => Cell::tinted(end.replace('_', " "), Tint::Bad),
         }
     }
 

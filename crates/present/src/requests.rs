@@ -69,6 +69,10 @@ pub struct TierView {
     pub unread_ns: u64,
     /// Time in which it waited for the rest of its requests, which its clients had not sent yet (ns, average a request).
     pub unsent_ns: u64,
+    /// Until connections to it were there, for their first calls (ns, average a request): in no own time.
+    pub connect_ns: u64,
+    /// Until it had answered in the handshakes of these connections (TLS, or its greeting; ns, average a request): in no own time.
+    pub handshake_ns: u64,
     /// Between its callers and it, for each request (ns).
     pub between_ns: u64,
     /// Time that its calls went on behind the reply of the request that they were made for, for each request (ns): it is in
@@ -109,6 +113,10 @@ pub struct KindView {
     pub failed: u64,
     /// Answered, but the reply says neither success nor failure, or was not readable.
     pub outcome_unknown: u64,
+    /// Whose client closed or reset the connection before the reply was complete.
+    pub left: u64,
+    /// The longest time that such a client waited before it left (ns).
+    pub left_longest_ns: u64,
     /// Reset.
     pub reset: u64,
     /// Cut short.
@@ -121,6 +129,8 @@ pub struct KindView {
     pub incomplete: u64,
     /// Of these, those that lack nothing but what came after the recording.
     pub cut_off: u64,
+    /// With calls to who is not watched: what happened there is in no path.
+    pub leaving: u64,
     /// Why, with how often.
     pub why_incomplete: Vec<(String, u64)>,
     /// Statuses with how often; 0 = none.
@@ -185,6 +195,15 @@ pub struct AwaitedView {
     pub longest_ns: u64,
 }
 
+/// A service that requests called and that nobody watches.
+#[derive(Serialize)]
+pub struct UnwatchedView {
+    /// Its address.
+    pub service: String,
+    /// Calls of requests to it.
+    pub calls: u64,
+}
+
 /// A rule with how many links it made.
 #[derive(Serialize)]
 pub struct RuleView {
@@ -238,6 +257,8 @@ pub struct RequestsView {
     pub queued: Vec<QueuedView>,
     /// Requests that asked to wait until something happens, and that belong to no other request: they are in no figure above.
     pub awaited: Vec<AwaitedView>,
+    /// Services that requests called and that nobody watches, most calls first.
+    pub unwatched: Vec<UnwatchedView>,
     /// Evidence: links by rule.
     pub rules: Vec<RuleView>,
     /// What came of the calls that watched services made.
@@ -352,6 +373,7 @@ impl RequestsView {
                     longest_ns: a.longest_ns,
                 })
                 .collect(),
+            unwatched: unwatched(kinds),
             rules,
             calls: CallsView::new(&report.calls, &report.missing),
             disagreements: report.disagreements,
@@ -376,6 +398,17 @@ impl RequestsView {
     pub fn is_complete(&self) -> bool {
         self.orphans.is_empty() && self.kinds.iter().all(|k| k.incomplete == k.cut_off)
     }
+}
+
+fn unwatched(kinds: &Kinds) -> Vec<UnwatchedView> {
+    let mut calls: HashMap<&str, u64> = HashMap::new();
+    for (service, tier) in kinds.kinds.values().flat_map(|k| &k.tiers).filter(|(_, t)| t.unwatched && t.depth > 0) {
+        *calls.entry(service).or_default() += tier.spans;
+    }
+    let view = |(service, calls): (&str, u64)| UnwatchedView { service: service.to_owned(), calls };
+    let mut all: Vec<UnwatchedView> = calls.into_iter().map(view).collect();
+    all.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.service.cmp(&b.service)));
+    all
 }
 
 /// What was asked of a tier in `n` requests.
@@ -430,6 +463,8 @@ fn kind_view(service: &str, asked: &str, k: &Kind) -> KindView {
                 arrivals_seen: t.unwatched || t.arrivals_unseen < t.spans,
                 unread_ns: t.unread_ns / n,
                 unsent_ns: t.unsent_ns / n,
+                connect_ns: t.opening.connect / n,
+                handshake_ns: t.opening.handshake / n,
                 between_ns: t.between_ns / n,
                 after_ns: t.after_ns / n,
                 share: (t.self_ns / n) as f64 / mean as f64,
@@ -453,12 +488,15 @@ fn kind_view(service: &str, asked: &str, k: &Kind) -> KindView {
         max_ns: k.durations.max(),
         failed: k.failed,
         outcome_unknown: k.outcome_unknown,
+        left: k.left,
+        left_longest_ns: k.left_longest_ns,
         reset: k.reset,
         cut: k.cut,
         unreplied: k.unreplied,
         unfinished: k.unfinished,
         incomplete: k.incomplete,
         cut_off: k.cut_off,
+        leaving: k.leaving,
         why_incomplete: k.holes.iter().map(|(h, n)| (h.name().to_owned(), *n)).collect(),
         statuses: k.statuses.iter().map(|(s, n)| (*s, *n)).collect(),
         tiers: tiers.into_iter().map(|t| t.1).collect(),

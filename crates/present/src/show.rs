@@ -53,6 +53,10 @@ pub struct SpanView {
     pub self_ns: u64,
     /// Waited before a task took it, ns.
     pub queued_ns: u64,
+    /// Until the connection was there, where this is the first call on it and its caller waited for it, ns.
+    pub connect_ns: u64,
+    /// Until the peer had answered in the handshake of that connection, ns.
+    pub handshake_ns: u64,
     /// Between the two sides, ns.
     pub between_ns: Option<u64>,
     /// How it is known.
@@ -209,6 +213,8 @@ impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Aroun
             duration_ns: t.duration_ns(),
             self_ns: t.self_ns,
             queued_ns: t.queued_ns,
+            connect_ns: t.opening.connect,
+            handshake_ns: t.opening.handshake,
             between_ns: t.between_ns,
             evidence: evidence(s),
             hole: hole.unwrap_or_default().to_owned(),

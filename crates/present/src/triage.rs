@@ -13,7 +13,7 @@ use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use crate::why::WhyView;
 use serde::Serialize;
-use slow::slow;
+use slow::{slow, watch_there_too};
 use std::fmt::Write as _;
 use wakepath_model::defects::Severity;
 
@@ -330,7 +330,7 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
 
 /// Requests of a kind that failed, were cut short or were refused.
 fn went_wrong(k: &KindView) -> u64 {
-    k.failed + k.reset + k.cut + k.refused()
+    k.without_success() + k.refused()
 }
 
 /// Whether hardly any request of a kind that makes up most of all was answered as it should.
@@ -354,7 +354,7 @@ fn times(n: u64) -> String {
 
 /// How requests of a kind failed, if any did; single ones that were refused are the client's.
 fn failures(k: &KindView) -> Option<String> {
-    let is_worth = k.failed + k.reset + k.cut > 0 || k.refused() as f64 >= REFUSED_SHARE * k.count as f64;
+    let is_worth = k.without_success() > 0 || k.refused() as f64 >= REFUSED_SHARE * k.count as f64;
     k.went_wrong().filter(|_| is_worth)
 }
 
@@ -491,9 +491,22 @@ fn trust(screen: &mut Screen<'_>, parts: &Parts) {
         if orphans > 0 {
             let _ = write!(text, " {} could not be assigned to a request.", count(orphans, "call", "calls"));
         }
-        let level = if incomplete + orphans > cut_off { Level::Bad } else { Level::Good };
+        let leaving = r.leaving();
+        let level = match &leaving {
+            _ if incomplete + orphans > cut_off => Level::Bad,
+            Some(_) => Level::Unknown,
+            None => Level::Good,
+        };
         if r.requests + orphans > 0 {
-            let next = screen.command("requests");
+            let there: Vec<&str> = r.unwatched.iter().map(|u| u.service.as_str()).collect();
+            let next = match leaving {
+                Some(leaving) => {
+                    text = format!("{text} {leaving}");
+                    watch_there_too(parts, &there).filter(|_| level != Level::Bad)
+                }
+                None => None,
+            };
+            let next = next.or_else(|| screen.command("requests"));
             screen.add(Section::Trust, level, text, next);
         }
         if !r.queued.is_empty() {

@@ -304,7 +304,7 @@ fn a_folder_with_nothing_to_replay_says_what_to_do() -> Tested {
     assert!(output.status.success(), "{}", stderr(&output));
     for command in ["bottleneck", "forecast"] {
         for (folder, part) in [
-            (&small, "too few requests have a complete path: 0 of 1; "),
+            (&small, "too few requests have a complete path and a complete reply: 0 of 1; "),
             (&empty, "no message of a request was recorded"),
             (&missing, "is not a trace folder"),
             (&sniffed, "packets do not show what the hosts computed"),

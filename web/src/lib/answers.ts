@@ -27,6 +27,7 @@ export interface Kind {
   p99_ns: number;
   max_ns: number;
   failed: number;
+  left: number;
   reset: number;
   cut: number;
   outcome_unknown: number;
@@ -57,7 +58,7 @@ export interface One {
   duration_ns: number;
   status: number;
   failed: boolean | null;
-  end: 'answered' | 'reset' | 'cut' | 'unfinished';
+  end: 'answered' | 'client_left' | 'reset' | 'cut' | 'unfinished';
   complete: boolean;
   spans: number;
   largest: { cause: string; service: string; duration_ns: number } | null;
@@ -127,6 +128,7 @@ export interface Span {
   error: string;
   failed: boolean | null;
   reset: boolean;
+  left_ns: number | null;
   offset_ns: number;
   duration_ns: number;
   self_ns: number;
@@ -361,6 +363,6 @@ export interface Forecast extends Document {
 
 /** Whether a request went wrong, in a word; empty where nothing says so. */
 export function trouble(r: { end: string; failed: boolean | null; status: number }): string {
-  if (r.end !== 'answered') return r.end;
+  if (r.end !== 'answered') return r.end.replace('_', ' ');
   return r.failed === true ? (r.status === 0 ? 'failed' : String(r.status)) : '';
 }

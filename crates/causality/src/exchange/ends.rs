@@ -1,5 +1,6 @@
 //! Ends of flows: what is kept of each while it is there, and when it can be forgotten.
 
+use super::opening::Opening;
 use super::record::Side;
 use crate::per_end::{End, PerEnd};
 use crate::slab::ExId;
@@ -218,6 +219,8 @@ pub(super) struct Ep {
     pub(super) left: MonoNs,
     /// It was shut or closed at this end.
     pub(super) is_shut: bool,
+    /// It was called for, and nothing was asked on it yet.
+    pub(super) opening: Option<Box<Opening>>,
 }
 
 impl Ep {

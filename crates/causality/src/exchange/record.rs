@@ -1,5 +1,6 @@
 //! One exchange.
 
+use super::opening::Opening;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{OPEN, OpRow};
 
@@ -123,6 +124,8 @@ pub struct Exchange {
     pub murky: bool,
     /// Of a server, what its client did.
     pub client: ByClient,
+    /// Of the first call on a connection that its caller called for: how that came about.
+    pub opening: Option<Box<Opening>>,
     /// Its process has both ends: by such a pair of sockets threads wake each other, or a loop itself. It is nobody's request.
     pub is_internal: bool,
 }
@@ -170,6 +173,7 @@ impl Exchange {
             witness: (0, 0),
             murky: false,
             client: ByClient::default(),
+            opening: None,
             is_internal: false,
         }
     }
@@ -191,6 +195,7 @@ impl Exchange {
     pub(crate) fn is_told(&mut self, by: Exchange) {
         *self = Exchange {
             number: self.number,
+            opening: self.opening.take(),
             arrived: self.arrived,
             received_to: self.received_to.max(by.received_to),
             began: self.began,

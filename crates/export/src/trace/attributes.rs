@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use wakepath_analysis::each::End;
 use wakepath_analysis::names::{Names, Placement};
 use wakepath_causality::pairs::Place;
 use wakepath_causality::path::Half;
@@ -128,11 +129,12 @@ fn address(family: u16, bytes: [u8; 16]) -> String {
 pub fn ending(names: &Names<'_>, half: &Half, a: &mut Attributes) -> Option<String> {
     let e = &half.exchange;
     let detail = names.text(half.host, e.detail);
-    let ended = match e {
-        e if e.reset => Some(("reset", "the connection was reset before the reply was complete")),
-        e if e.cut && e.unfinished => Some(("unfinished", "")),
-        e if e.cut => Some(("cut", "the connection ended before the reply was complete")),
-        _ => None,
+    let ended = match End::of(e) {
+        End::ClientLeft => Some(("client_left", "the client closed the connection before the reply was complete")),
+        End::Reset => Some(("reset", "the connection was reset before the reply was complete")),
+        End::Unfinished => Some(("unfinished", "")),
+        End::Cut => Some(("cut", "the connection ended before the reply was complete")),
+        End::Answered => None,
     };
     let (kind, failure) = match ended {
         // whether it will fail is not known

@@ -18,6 +18,7 @@ use crate::jobs::{Arrivals, Crowd, Job, Jobs, Part, Service, Visit, WorkState};
 use collect::{Collected, collect, flow_of, interval, is_of_kind};
 use services::Services;
 use stations::Stations;
+use std::fmt::Write as _;
 use survivors::Cover;
 use wakepath_analysis::histogram::Histogram;
 use wakepath_analysis::names::Names;
@@ -254,11 +255,7 @@ fn too_few(folder: &Folder, c: &Collected) -> Unsupported {
     }
     if c.holes + c.orphans > whole as u64 {
         let why = Unsupported::new(
-            format!(
-                "too few requests have a complete path: {whole} of {}; {} more messages could not be assigned to a request",
-                whole as u64 + c.holes,
-                c.orphans
-            ),
+            too_few_in_words(whole as u64, c),
             "`wakepath requests` says which fact is missing, and how to get it",
         );
         return if whole as u64 + c.holes >= REQUESTS_MIN as u64 { why.of_requests() } else { why };
@@ -267,6 +264,21 @@ fn too_few(folder: &Folder, c: &Collected) -> Unsupported {
         format!("{whole} requests were seen, and a model needs {REQUESTS_MIN}"),
         "record for longer, under load, and select the services with `wakepath record --port PORT`",
     )
+}
+
+/// Of how many requests, and of which not, a model can be made. `whole`: answered, with a complete path.
+fn too_few_in_words(whole: u64, c: &Collected) -> String {
+    let mut text =
+        format!("too few requests have a complete path and a complete reply: {whole} of {}", whole + c.holes);
+    for (n, what) in [(c.unanswered, "without a complete reply"), (c.holes - c.unanswered, "with an incomplete path")] {
+        if n > 0 {
+            let _ = write!(text, "; {n} {what}");
+        }
+    }
+    if c.orphans > 0 {
+        let _ = write!(text, "; {} more messages could not be assigned to a request", c.orphans);
+    }
+    text
 }
 
 /// From one moment to a later one (ns), 0 where it is earlier.

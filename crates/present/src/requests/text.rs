@@ -33,7 +33,7 @@ impl RequestsView {
                 Column::number("errors"),
             ]);
             for k in &self.kinds[..shown] {
-                let errors = k.failed + k.reset + k.cut;
+                let errors = k.without_success();
                 t.row([
                     Cell::from(&k.asked),
                     Cell::from(&k.service),
@@ -121,7 +121,7 @@ impl RequestsView {
         }
         out.push_str("\nErrors:\n");
         for (k, how) in bad {
-            let tint = if k.failed + k.reset + k.cut > 0 { Tint::Bad } else { Tint::Warn };
+            let tint = if k.without_success() > 0 { Tint::Bad } else { Tint::Warn };
             below(out, &format!("{} at {}: {how}", k.asked, k.service), tint, style);
         }
         call_errors::render(&self.call_errors, out, style);
@@ -181,6 +181,28 @@ impl RequestsView {
         (cut_off > 0).then(|| format!("{} {were} in progress when the recording ended", units::count(cut_off)))
     }
 
+    /// How many paths end at services that nobody watches, and at which.
+    pub(crate) fn leaving(&self) -> Option<String> {
+        const SHOWN: usize = 3;
+        let leaving: u64 = self.kinds.iter().map(|k| k.leaving).sum();
+        let mut there: Vec<String> = self
+            .unwatched
+            .iter()
+            .take(SHOWN)
+            .map(|u| format!("{} ({})", u.service, units::counted(u.calls, "call", "calls")))
+            .collect();
+        if self.unwatched.len() > SHOWN {
+            there.push(format!("{} more", self.unwatched.len() - SHOWN));
+        }
+        (leaving > 0 && !there.is_empty()).then(|| {
+            format!(
+                "{} of them called what is not watched: {}. What happened there is in no path, complete or not.",
+                units::count(leaving),
+                there.join(", ")
+            )
+        })
+    }
+
     fn render_evidence(&self, out: &mut String, style: Style) {
         let incomplete: u64 = self.kinds.iter().map(|k| k.incomplete).sum();
         let rules: Vec<String> = self.rules.iter().map(|r| format!("{} {}", r.rule, units::count(r.links))).collect();
@@ -192,6 +214,9 @@ impl RequestsView {
             if rules.is_empty() { "none".into() } else { rules.join(", ") }
         );
         let _ = write!(out, "\n{}", wrap(&line, "", style.prose()));
+        if let Some(line) = self.leaving() {
+            below(out, &line, Tint::Warn, style);
+        }
         let by_habit: u64 = self.rules.iter().filter(|r| r.class == Class::ByHabit.name()).map(|r| r.links).sum();
         if by_habit > 0 {
             let line = format!(
@@ -295,6 +320,11 @@ impl KindView {
         if self.count > self.unfinished { units::duration(ns) } else { "-".into() }
     }
 
+    /// How many failed, or got no complete reply.
+    pub fn without_success(&self) -> u64 {
+        self.failed + self.left + self.reset + self.cut
+    }
+
     /// How many were answered with a 4xx.
     pub fn refused(&self) -> u64 {
         self.statuses.iter().filter(|(s, _)| (400..500).contains(s)).map(|(_, n)| n).sum()
@@ -315,6 +345,14 @@ impl KindView {
             let statuses = listed(500, 600);
             let how = if statuses.is_empty() { String::new() } else { format!(" ({})", statuses.join(", ")) };
             parts.push(format!("{} failed{how}", of_all(self.failed)));
+        }
+        if self.left > 0 {
+            let clients =
+                if self.left == 1 { "1 client".to_owned() } else { format!("{} clients", units::count(self.left)) };
+            parts.push(format!(
+                "{clients} left before the reply was complete, after at most {} (the durations are the server's)",
+                units::duration(self.left_longest_ns)
+            ));
         }
         if self.reset > 0 {
             parts.push(format!("{} reset before the reply was complete", units::count(self.reset)));
@@ -395,6 +433,9 @@ const SHARE_OVER: f64 = 1.05;
 const AT_ONCE: &str =
     "The shares add up to more than 100 %, because calls were under way at once: each of them counts.";
 
+/// Opening connections is told from this part of a kind's time on.
+const OPENING_SHARE: f64 = 0.01;
+
 fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     let title = format!("{}  (mean {})", k.asked, units::duration(k.mean_ns));
     let _ = write!(out, "\n{}", wrap(&sanitise(&title), "", style.prose()));
@@ -452,6 +493,17 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
             units::duration(tier.unsent_ns),
         );
         out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
+    }
+    // what hardly counts needs no line
+    for tier in k.tiers.iter().filter(|t| (t.connect_ns + t.handshake_ns) as f64 >= OPENING_SHARE * k.mean_ns as f64) {
+        let line = format!(
+            "Opening connections to {} took {} (connecting {}, waiting for its part of the handshake {}). It is in nobody's own time.",
+            tier.service,
+            units::duration(tier.connect_ns + tier.handshake_ns),
+            units::duration(tier.connect_ns),
+            units::duration(tier.handshake_ns),
+        );
+        below(out, &line, Tint::Plain, style);
     }
     if let Some(line) = k.repeated() {
         below(out, &line, Tint::Warn, style);

@@ -55,6 +55,7 @@ impl ShowView {
             out.push_str(&wrap(AT_MOST, "", style.prose()));
         }
         self.in_full(&mut out, &table.cut_rows(if has_bars { ASKED } else { ASKED - 1 }, style), style);
+        self.openings(&mut out, style);
         self.clients_left(&mut out, style);
         self.on_the_wire(&mut out);
         self.page_faults(&mut out);
@@ -156,6 +157,22 @@ impl ShowView {
         for (i, s) in failed.iter().enumerate() {
             let head = if i == 0 { "\nErrors in full:\n" } else { "" };
             numbered(out, head, s, &format!("{}: {}", s.service, s.error), Tint::Bad, style);
+        }
+    }
+
+    /// How long connections took to open, where that is a part of the request's time that counts.
+    fn openings(&self, out: &mut String, style: Style) {
+        const SHARE: f64 = 0.01;
+        let counts = |s: &&SpanView| (s.connect_ns + s.handshake_ns) as f64 >= SHARE * self.duration_ns as f64;
+        for (i, s) in self.spans.iter().filter(|s| s.connect_ns > 0).filter(counts).enumerate() {
+            let head = if i == 0 { "\nConnections opened for these calls, before they began:\n" } else { "" };
+            let text = format!(
+                "{}: connecting took {}, and waiting for its part of the handshake {}",
+                s.service,
+                units::duration(s.connect_ns),
+                units::duration(s.handshake_ns)
+            );
+            numbered(out, head, s, &text, Tint::Plain, style);
         }
     }
 

@@ -115,7 +115,7 @@ fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
 }
 
 /// A tier's time for each request before its reply, by what it is.
-fn parts_of(t: &TierView) -> [(u64, String); 3] {
+fn parts_of(t: &TierView) -> [(u64, String); 4] {
     let name = &t.service;
     let own = match () {
         () if t.unwatched => format!("at {name}, which is not watched"),
@@ -129,7 +129,18 @@ fn parts_of(t: &TierView) -> [(u64, String); 3] {
         (t.self_ns.saturating_sub(t.after_ns), own),
         (t.queued_ns, format!("waiting to be picked up by {name}")),
         (t.between_ns, format!("network and delivery to {name} and back")),
+        (t.connect_ns + t.handshake_ns, format!("opening connections to {name} (with its part of the handshake)")),
     ]
+}
+
+/// The command that records what was recorded, and these services too, where they are on this host.
+pub(super) fn watch_there_too(parts: &Parts, services: &[&str]) -> Option<String> {
+    let is_here = |s: &&&str| s.starts_with("127.") || s.starts_with("[::1]:");
+    let ports = services.iter().filter(is_here).filter_map(|s| s.rsplit_once(':')).map(|p| p.1);
+    let ports: String = ports.fold(String::new(), |all, port| format!("{all} --port {port}"));
+    let selection = parts.info.answer().and_then(|i| i.hosts.first()).map_or("", |h| h.selection.as_str());
+    let is_known = !ports.is_empty() && !selection.is_empty();
+    is_known.then(|| format!("wakepath record {selection}{ports} -o NEW_FOLDER"))
 }
 
 /// Where calls leave what is watched, and the command that watches there too.
@@ -142,12 +153,7 @@ fn elsewhere(screen: &mut Screen<'_>, k: &KindView, parts: &Parts) {
         return;
     }
     let services: Vec<&str> = there.iter().map(|t| t.service.as_str()).collect();
-    let local = |s: &str| s.starts_with("127.") || s.starts_with("[::1]:");
-    let ports = there.iter().filter(|t| local(&t.service)).filter_map(|t| t.service.rsplit_once(':')).map(|p| p.1);
-    let ports: String = ports.fold(String::new(), |all, port| format!("{all} --port {port}"));
-    let selection = parts.info.answer().and_then(|i| i.hosts.first()).map_or("", |h| h.selection.as_str());
-    let next = (!ports.is_empty() && !selection.is_empty())
-        .then(|| format!("wakepath record {selection}{ports} -o NEW_FOLDER"));
+    let next = watch_there_too(parts, &services);
     let where_ = if next.is_some() { "" } else { " Record on that host too." };
     let text = format!(
         "Calls of {} leave for {}, which {} not watched ({} of {} on average): what happens there is not known.{where_}",

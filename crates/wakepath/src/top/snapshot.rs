@@ -53,7 +53,7 @@ impl Kind {
 
     /// Those that did not end well.
     pub fn errors(&self) -> u64 {
-        self.view.failed + self.view.reset + self.view.cut
+        self.view.without_success()
     }
 }
 

@@ -77,8 +77,10 @@ pub struct Collected {
     pub kind_of: Vec<u32>,
     /// Requests that are not kept, since something of their path is missing, though they were answered; by time.
     pub missing: Vec<Missing>,
-    /// Requests that are not kept, since something of their path is missing.
+    /// Requests that are not kept, since something of their path is missing, or they were not answered.
     pub holes: u64,
+    /// Of them, with no complete reply.
+    pub unanswered: u64,
     /// Requests that are not kept, since there are too many.
     pub too_many: u64,
     /// Requests to servers that are not recorded, which are not kept, since others are served here.
@@ -152,6 +154,7 @@ pub fn collect(folder: &Folder, index: &Index, names: &Names<'_>, selection: &Se
             }
             let Some((came, _)) = when.filter(|_| r.is_complete()) else {
                 out.holes += u64::from(r.orphan.is_none());
+                out.unanswered += u64::from(r.orphan.is_none() && when.is_none());
                 if !is_full {
                     points(&r, NOBODYS, &mut out.points);
                     if let (Some((came, left)), Some(flow), None) = (when, flow_of(&r), r.orphan)
