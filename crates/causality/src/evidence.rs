@@ -131,6 +131,8 @@ pub enum Hole {
     Unfollowed,
     /// Its client left before the reply, and what the server did for it then is not known.
     ClientLeft,
+    /// Nothing but turns pairs messages on its connection, and they do not tell which one answers it.
+    Turns,
     /// The recording ended first.
     AfterRecording,
 }
@@ -152,6 +154,7 @@ impl Hole {
             Hole::Shared => "several requests share a connection whose protocol is not known",
             Hole::Unfollowed => "it handed work to another process, which is not followed there",
             Hole::ClientLeft => "its client left, and how long the service went on with it is not known",
+            Hole::Turns => "which message answers it, and so when the service was done with it, is not known",
             Hole::AfterRecording => "the recording ended first",
         }
     }
