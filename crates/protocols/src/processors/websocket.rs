@@ -40,6 +40,7 @@ pub const ABOUT: About = About {
     },
     askers: Askers::People,
     runs_on: RunsOn::Plainly,
+    bytes_max: 1536,
     docs: Docs {
         what: "WebSocket, after its handshake in HTTP/1",
         request: "a message of the client",
