@@ -132,6 +132,15 @@ pub fn awaits(r: &Request) -> bool {
     root.is_some_and(|h| h.exchange.awaits)
 }
 
+/// Whether a request, whose kind is `asked`, did nothing but open a connection for other messages: a handshake (101), or a tunnel by CONNECT.
+pub fn opens(r: &Request, asked: &str) -> bool {
+    let [root] = &r.spans[..] else { return false };
+    root.callee.as_ref().or(root.caller.as_ref()).is_some_and(|h| {
+        let is_tunnel = asked.starts_with("CONNECT ") && (200..300).contains(&h.exchange.status);
+        h.exchange.status == 101 || is_tunnel
+    })
+}
+
 /// How often a call met an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
@@ -160,6 +169,8 @@ pub struct Kinds {
     pub held_replies: Vec<(String, HeldReplies)>,
     /// Requests that asked to wait until something happens, and that nobody else's request led to, by service and what was asked.
     pub awaited: BTreeMap<(String, String), Awaited>,
+    /// Requests that only opened a connection for other messages, by service and what was asked.
+    pub opened: BTreeMap<(String, String), u64>,
     /// Messages that put something where others take it up later (a queue, a list, a topic), by service and what was asked.
     pub queued: BTreeMap<(String, String), u64>,
     /// What people call services that an interpreter runs, by name: `gunicorn shop.wsgi`.
@@ -306,6 +317,10 @@ impl Kinds {
         let mut key = kind_of(r, names);
         if awaits(r) {
             self.add_awaited(r, key);
+            return;
+        }
+        if opens(r, &key.1) && (self.opened.len() < KINDS_MAX || self.opened.contains_key(&key)) {
+            *self.opened.entry(key).or_default() += 1;
             return;
         }
         self.requests += 1;

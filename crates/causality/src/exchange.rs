@@ -554,7 +554,8 @@ impl<S: Steps> Engine<S> {
         if let Some(ep) = self.eps.get_mut(&flow) {
             ep.open.retain(|o| *o != x);
             if !e.replied && !e.one_way && e.side == Side::Server {
-                e.client.left = ep.left;
+                // a message that is told late makes the end anew
+                e.client.left = e.client.left.max(ep.left);
             }
             e.client.unread_ns = std::mem::take(&mut ep.unread.total_ns);
         }
