@@ -305,6 +305,19 @@ impl Kinds {
         awaited.longest_ns = awaited.longest_ns.max(lay_out(r).first().map_or(0, |t| t.duration_ns()));
     }
 
+    /// Counts a request apart that did no work: it only waited for something, or opened a connection. Gives whether it is one.
+    fn has_no_work(&mut self, r: &Request, key: &(String, String)) -> bool {
+        if awaits(r) {
+            self.add_awaited(r, key.clone());
+            return true;
+        }
+        let is_opened = opens(r, &key.1) && (self.opened.len() < KINDS_MAX || self.opened.contains_key(key));
+        if is_opened {
+            *self.opened.entry(key.clone()).or_default() += 1;
+        }
+        is_opened
+    }
+
     /// Adds a request.
     pub fn add(&mut self, r: &Request, names: &Names<'_>) {
         self.add_errors(r, names);
@@ -315,12 +328,7 @@ impl Kinds {
             return;
         }
         let mut key = kind_of(r, names);
-        if awaits(r) {
-            self.add_awaited(r, key);
-            return;
-        }
-        if opens(r, &key.1) && (self.opened.len() < KINDS_MAX || self.opened.contains_key(&key)) {
-            *self.opened.entry(key).or_default() += 1;
+        if self.has_no_work(r, &key) {
             return;
         }
         self.requests += 1;
