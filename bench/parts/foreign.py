@@ -382,6 +382,84 @@ def child(place):
     return place.start("child", [SYSTEM_PYTHON, CODE / "child.py", port, place.log, place.plain("down")], port)
 
 
+def sockets(server, how):
+    """Threads before a WebSocket server by `ws` or `websockets`, which answers by identifiers or by turns, and may speak unasked."""
+
+    def start(place):
+        back, port = free_port(), free_port()
+        behind = place.plain()
+        if server == "ws":
+            place.start("ws", [find("node"), CODE / "sockets.js"], back, MODULES=HAVE / "node", DOWN=behind, HOW=how)
+        else:
+            place.start("websockets", [PYTHON, CODE / "sockets.py", back, behind, how], back)
+        return place.start("front", [PYTHON, CODE / "sockets_front.py", port, place.log, back, how], port)
+
+    return start
+
+
+def mcp(place):
+    """A service whose only child answers several at once, by lines with identifiers."""
+    port = free_port()
+    return place.start("mcp", [SYSTEM_PYTHON, CODE / "mcp.py", port, place.log, place.plain()], port)
+
+
+def proxied(place, how, backends, settings):
+    """nginx, whose own log is the truth, before services of which some work for too long, or drop what they are asked."""
+    down, port = place.plain(), free_port()
+    servers = []
+    for i in range(backends):
+        app = free_port()
+        place.start(f"app{i}", [SYSTEM_PYTHON, CODE / "slow.py", app, place.at / f"app{i}.log", down, how], app)
+        servers.append(f"server 127.0.0.1:{app} max_fails=0;")
+    line = nginx_line(place.at, """
+        log_format own 'rid=$arg_rid $status';
+        upstream app { @servers@ keepalive 16; }
+        server {
+            listen 127.0.0.1:@port@;
+            access_log @log@ own;
+            location / {
+                proxy_pass http://app;
+                proxy_http_version 1.1;
+                proxy_set_header Connection "";
+                @settings@
+            }
+        }
+        """, port=port, servers=" ".join(servers), log=place.log, settings=settings)
+    return place.start("nginx", line, port)
+
+
+def leaving(place):
+    """A proxy that leaves after 30 ms a service that goes on with the request."""
+    return proxied(place, "slow", 1, "proxy_read_timeout 30ms;")
+
+
+def retried(place):
+    """A proxy that asks another one where a service says no, which it does once in four times."""
+    return proxied(place, "drops", 2, "proxy_next_upstream error timeout http_503; proxy_next_upstream_tries 20;")
+
+
+def nats(place):
+    """A service that asks a worker by NATS, with an inbox for the answer."""
+    bus, port, down = free_port(), free_port(), place.plain()
+    place.start("nats", [find("nats-server"), "-a", "127.0.0.1", "-p", bus], bus)
+    log = place.at / "worker.log"
+    place.stack.enter_context(server([PYTHON, CODE / "nats_worker.py", bus, down, log], stderr=subprocess.DEVNULL))
+    place.wait_for(log, "ready")
+    return place.start("web", [PYTHON, CODE / "nats_web.py", port, place.log, bus], port)
+
+
+def celery(place):
+    """Django, whose requests wait for a task of Celery's, by Redis."""
+    port, env = free_port(), {"REDIS": place.redis(), "DOWN": place.plain()}
+    line = [PYTHON, "-m", "celery", "--workdir", CODE, "-A", "chores", "worker", "-c", 2, "--without-gossip", "--without-mingle"]
+    words = place.stack.enter_context(open(place.at / "worker.log", "w", encoding="utf-8"))
+    more = {"env": {**place.env, **{k: str(v) for k, v in env.items()}}, "stderr": words, "cwd": place.at}
+    place.stack.enter_context(server(line, **more))
+    place.wait_for(place.at / "worker.log", "ready.")
+    line = [PYTHON, "-m", "gunicorn", "-b", f"127.0.0.1:{port}", "--chdir", CODE, "--threads", 8, "chores:application"]
+    return place.start("django", line, port, **env)
+
+
 UVLOOP = next(VENV.glob("lib/*/site-packages/uvloop"), VENV / "uvloop")
 DATABASE = "/usr/lib/postgresql/*/bin/initdb"
 # What a system is called, what it needs, how it is started.
@@ -421,9 +499,28 @@ MORE = {
     "passing": passing,
     "hedged": hedged,
     "child": child,
+    "mcp": mcp,
+    "leaving": leaving,
+    "retried": retried,
+    "nats": nats,
+    "celery": celery,
+    "ws-ids": sockets("ws", "ids"),
+    "ws-turns": sockets("ws", "turns"),
+    "ws-pushed": sockets("ws", "pushed"),
+    "websockets-ids": sockets("websockets", "ids"),
+    "websockets-pushed": sockets("websockets", "pushed"),
+}
+# What they need besides memcached.
+NEEDS = {
+    "leaving": ["nginx"],
+    "retried": ["nginx"],
+    "nats": ["nats-server", str(PYTHON)],
+    "celery": ["redis-server", str(VENV / "bin/celery")],
+    **{name: ["node", str(HAVE / "node/node_modules/ws"), str(PYTHON)] for name in MORE if name.startswith("ws-")},
+    **{name: [str(VENV / "bin/websockets")] for name in MORE if name.startswith("websockets-")},
 }
 for _name, _start in MORE.items():
-    SYSTEMS[_name] = (["memcached"], _start)
+    SYSTEMS[_name] = (NEEDS.get(_name, ["memcached"]), _start)
 
 
 def missing(name):

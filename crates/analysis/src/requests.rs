@@ -141,6 +141,15 @@ pub fn awaits(r: &Request) -> bool {
     root.is_some_and(|h| h.exchange.awaits)
 }
 
+/// Whether a request, whose kind is `asked`, did nothing but open a connection for other messages: a handshake (101), or a tunnel by CONNECT.
+pub fn opens(r: &Request, asked: &str) -> bool {
+    let [root] = &r.spans[..] else { return false };
+    root.callee.as_ref().or(root.caller.as_ref()).is_some_and(|h| {
+        let is_tunnel = asked.starts_with("CONNECT ") && (200..300).contains(&h.exchange.status);
+        h.exchange.status == 101 || is_tunnel
+    })
+}
+
 /// How often a call met an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
@@ -169,6 +178,8 @@ pub struct Kinds {
     pub held_replies: Vec<(String, HeldReplies)>,
     /// Requests that asked to wait until something happens, and that nobody else's request led to, by service and what was asked.
     pub awaited: BTreeMap<(String, String), Awaited>,
+    /// Requests that only opened a connection for other messages, by service and what was asked.
+    pub opened: BTreeMap<(String, String), u64>,
     /// Messages that put something where others take it up later (a queue, a list, a topic), by service and what was asked.
     pub queued: BTreeMap<(String, String), u64>,
     /// What people call services that an interpreter runs, by name: `gunicorn shop.wsgi`.
@@ -212,7 +223,7 @@ const UNREAD: &str = "answer not read";
 
 /// Whether a call's connection ended before its answer was complete, where the protocol owes one.
 fn is_unanswered(e: &Exchange) -> bool {
-    let is_owed = e.protocol != StrId::EMPTY && !e.one_way && !e.murky && !e.by_order;
+    let is_owed = e.protocol != StrId::EMPTY && !e.one_way && !e.murky && !e.is_by_direction();
     is_owed && (e.reset || e.cut) && !e.unfinished
 }
 
@@ -321,6 +332,19 @@ impl Kinds {
         awaited.longest_ns = awaited.longest_ns.max(lay_out(r).first().map_or(0, |t| t.duration_ns()));
     }
 
+    /// Counts a request apart that did no work: it only waited for something, or opened a connection. Gives whether it is one.
+    fn has_no_work(&mut self, r: &Request, key: &(String, String)) -> bool {
+        if awaits(r) {
+            self.add_awaited(r, key.clone());
+            return true;
+        }
+        let is_opened = opens(r, &key.1) && (self.opened.len() < KINDS_MAX || self.opened.contains_key(key));
+        if is_opened {
+            *self.opened.entry(key.clone()).or_default() += 1;
+        }
+        is_opened
+    }
+
     /// Adds a request.
     pub fn add(&mut self, r: &Request, names: &Names<'_>) {
         self.add_errors(r, names);
@@ -331,8 +355,7 @@ impl Kinds {
             return;
         }
         let mut key = kind_of(r, names);
-        if awaits(r) {
-            self.add_awaited(r, key);
+        if self.has_no_work(r, &key) {
             return;
         }
         self.requests += 1;

@@ -21,7 +21,7 @@ use crate::active_path::{active_path, lifetime};
 use crate::critical_path::critical_path;
 use crate::histogram::Histogram;
 use crate::names::Names;
-use crate::requests::{KINDS_MAX, awaits, kind_of};
+use crate::requests::{KINDS_MAX, awaits, kind_of, opens};
 use crate::selection::{Placed, Selection};
 use crate::spans::lay_out;
 use std::collections::BTreeMap;
@@ -141,7 +141,7 @@ fn durations(folder: &Folder, names: &Names<'_>, question: &Question<'_>) -> BTr
         }
         let Some(root) = lay_out(&r).first().map(|t| t.duration_ns()) else { return };
         let name = kind_of(&r, names);
-        if question.asks_for(&name) && (kinds.len() < KINDS_MAX || kinds.contains_key(&name)) {
+        if question.asks_for(&name) && !opens(&r, &name.1) && (kinds.len() < KINDS_MAX || kinds.contains_key(&name)) {
             kinds.entry(name).or_default().add(root);
         }
     };

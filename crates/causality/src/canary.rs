@@ -82,6 +82,7 @@ pub const CONDITIONS: &[&str] = &[
     "turn.no_result_of_a_thread",
     "turn.no_timer_due",
     "turn.not_ahead",
+    "turns.never_pushes",
     "unasked.never_seen",
     "waiting.never_several",
     "waiting.no_pool",

@@ -131,6 +131,8 @@ pub enum Hole {
     Unfollowed,
     /// Its client left before the reply, and what the server did for it then is not known.
     ClientLeft,
+    /// Nothing but turns pairs messages on its connection, and they do not tell which one answers it.
+    Turns,
     /// The recording ended first.
     AfterRecording,
 }
@@ -152,6 +154,7 @@ impl Hole {
             Hole::Shared => "several requests share a connection whose protocol is not known",
             Hole::Unfollowed => "it handed work to another process, which is not followed there",
             Hole::ClientLeft => "its client left, and how long the service went on with it is not known",
+            Hole::Turns => "which message answers it, and so when the service was done with it, is not known",
             Hole::AfterRecording => "the recording ended first",
         }
     }
@@ -166,6 +169,8 @@ pub enum Missing {
     Before,
     /// Where messages begin and end.
     Borders,
+    /// Which message answers which.
+    Answers,
     /// Which of its requests a loop works on.
     WhichOfLoop,
     /// The same of a loop that was given one input at a time: what its requests wait for inside the program.
@@ -189,6 +194,7 @@ impl Missing {
                 "what happened before the recording began (or, with Tokio, before its tasks could be told apart)"
             }
             Missing::Borders => "where messages begin and end",
+            Missing::Answers => "which message answers which, on a WebSocket without identifiers",
             Missing::WhichOfLoop => "which of several requests an event loop was working on",
             Missing::WithinLoop => {
                 "which of the requests that waited inside an event loop went on (for a timer, or for a place in a pool)"
@@ -210,6 +216,7 @@ impl Missing {
             Missing::Lost => "record with a larger --ring-bytes, or fewer services",
             Missing::Before => "record for longer; requests that begin later are not affected",
             Missing::Borders => "record from before these connections are opened",
+            Missing::Answers => "send JSON objects with an `id`, and answer with the same one (JSON-RPC)",
             Missing::WhichOfLoop => {
                 "`record --runtimes=python` for asyncio's own loop, `wakepath attach` for Node.js; else restart the service under \
                  `wakepath run --isolate` (or --isolate=process): one input at a time, which tells nothing of requests that wait for each \

@@ -21,7 +21,7 @@ use ends::{Early, Ends, NO_SOCKET, Span};
 use leaving::Left;
 pub use leaving::Sign;
 pub use opening::Opening;
-pub use record::{ByClient, Exchange, Queued, Side};
+pub use record::{By, ByClient, Exchange, Queued, Side};
 use refusals::{Connect, Refusals};
 use rustc_hash::FxHashMap;
 pub use sides::Sides;
@@ -92,6 +92,13 @@ pub trait Steps {
     fn left(&mut self, last: ExId, task: TaskId, at: MonoNs);
     /// Nothing will happen on the flow any more.
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId);
+    /// A process has an end, of this side, of a connection where turns alone pair messages, and the server said something there when
+    /// nothing was asked.
+    fn pushed(&mut self, _process: u32, _: Side) {}
+    /// Whether that was ever seen of it: then turns do not tell what answers what.
+    fn pushes(&self, _process: u32, _: Side) -> bool {
+        false
+    }
     /// Whether a task is done with its request when it takes another one, or closes its connection: it works on one at a time, and
     /// hands none on.
     fn turns_away(&self, _: TaskId) -> bool {
@@ -424,10 +431,11 @@ impl<S: Steps> Engine<S> {
     /// With messages: request bytes may be more of a request whose head was read before.
     fn request_moved(&mut self, r: &OpRow, side: Side) {
         let last = self.eps.get(&r.flow).and_then(|ep| ep.open.last().copied());
+        let last = last.or_else(|| self.left.on(r.flow).last().copied());
         let Some(x) = last.filter(|_| side == Side::Server) else { return };
         let e = self.xs.get_mut(x);
         e.reads_more(r);
-        if e.request_start < r.start && r.start < e.request_end && !e.by_order {
+        if e.request_start < r.start && r.start < e.request_end && !e.is_by_direction() {
             self.steps.request_progress(&self.xs, x, r.actor(), r.at);
         }
     }
@@ -436,6 +444,9 @@ impl<S: Steps> Engine<S> {
     fn reply_moved(&mut self, r: &OpRow) {
         let Some(ep) = self.eps.get(&r.flow) else { return };
         let (met, asked, side) = (ep.traits.met, ep.traits.ever_requested, ep.side);
+        if ep.traits.is_unpaired {
+            return;
+        }
         if ep.open.is_empty() {
             if side == Some(Side::Server) {
                 if met && !asked {
@@ -553,9 +564,9 @@ impl<S: Steps> Engine<S> {
         }
         if let Some(ep) = self.eps.get_mut(&flow) {
             ep.open.retain(|o| *o != x);
-            // a message of the reply to who left makes the end anew, which then knows nothing of that
-            if !e.replied && !e.one_way && e.side == Side::Server && ep.left.0 != 0 {
-                e.client.left = ep.left;
+            // a message that is told late makes the end anew, which may know nothing of that
+            if !e.replied && !e.one_way && e.side == Side::Server {
+                e.client.left = e.client.left.max(ep.left);
             }
             e.client.unread_ns = std::mem::take(&mut ep.unread.total_ns);
         }

@@ -397,6 +397,6 @@ impl Lineage {
 /// Whether a request has its whole reply, or will never have it. A reply of which a protocol will tell the end may be sent in parts,
 /// between which its tasks go on; where none is known, nothing but what comes next tells.
 pub(crate) fn is_over(e: &Exchange) -> bool {
-    let is_untold = e.by_order && e.open_ended && e.reply_start != OPEN;
+    let is_untold = e.is_by_direction() && e.open_ended && e.reply_start != OPEN;
     e.replied || e.cut || e.reset || is_untold
 }

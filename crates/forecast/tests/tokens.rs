@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wakepath_analysis::names::Names;
-use wakepath_causality::exchange::{ByClient, Exchange, Queued, Side};
+use wakepath_causality::exchange::{By, ByClient, Exchange, Queued, Side};
 use wakepath_causality::graph::Index;
 use wakepath_causality::pairs::Place;
 use wakepath_causality::path::{Half, Request, Span};
@@ -127,7 +127,7 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         unfinished: false,
         replied: true,
         open_ended: false,
-        by_order: false,
+        by: By::Message,
         one_way: false,
         queued: Queued::No,
         process: 0,

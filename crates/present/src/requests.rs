@@ -13,7 +13,7 @@ pub(crate) use text::{never_replied, replies_unknown};
 use crate::refusals;
 use crate::units;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 use wakepath_analysis::requests::{Asked, Kind, Kinds, Tier};
 use wakepath_causality::Report;
@@ -169,15 +169,21 @@ pub struct OrphanView {
     pub why: Vec<(String, u64)>,
 }
 
-/// Messages that put something where others take it up later.
+/// Messages of one kind that are told of without times.
 #[derive(Serialize)]
 pub struct QueuedView {
-    /// Who took them in.
+    /// Who took them.
     pub service: String,
     /// What was asked.
     pub asked: String,
     /// How many.
     pub count: u64,
+}
+
+fn counted(of: &BTreeMap<(String, String), u64>) -> Vec<QueuedView> {
+    of.iter()
+        .map(|((service, asked), &count)| QueuedView { service: service.clone(), asked: asked.clone(), count })
+        .collect()
 }
 
 /// Requests that asked to wait until something happens elsewhere: no answer to them is slow.
@@ -259,6 +265,8 @@ pub struct RequestsView {
     pub awaited: Vec<AwaitedView>,
     /// Services that requests called and that nobody watches, most calls first.
     pub unwatched: Vec<UnwatchedView>,
+    /// Requests that only opened a connection for other messages: handshakes (101), and tunnels by CONNECT. They are in no figure above.
+    pub opened: Vec<QueuedView>,
     /// Evidence: links by rule.
     pub rules: Vec<RuleView>,
     /// What came of the calls that watched services made.
@@ -357,11 +365,8 @@ impl RequestsView {
                     why: why.iter().map(|(h, n)| (h.name().to_owned(), *n)).collect(),
                 })
                 .collect(),
-            queued: kinds
-                .queued
-                .iter()
-                .map(|((service, asked), &count)| QueuedView { service: service.clone(), asked: asked.clone(), count })
-                .collect(),
+            queued: counted(&kinds.queued),
+            opened: counted(&kinds.opened),
             awaited: kinds
                 .awaited
                 .iter()

@@ -36,3 +36,34 @@ fn a_message_put_into_a_queue_is_named_and_its_consumer_is_not_claimed() {
     assert_eq!(of.len(), 1);
     assert!(of[0].contains("puts work into a queue"), "{}", of[0]);
 }
+
+/// A handshake is ready in no time, or after a long one that nobody waits for: it is no request that could be slow. One that asks others is.
+#[test]
+fn what_only_opens_a_connection_is_no_kind_of_request() {
+    let script = "
+task A app
+task D db
+flow c - A
+flow e - A
+flow d A D
+100 A takes h1 c
+110 A answers h1 101
+200 A takes h2 e
+210 A asks q1 d for h2
+220 D takes q1
+230 D answers q1
+240 A hears q1
+250 A answers h2 101
+";
+    let dir = tempfile::tempdir().expect("a folder");
+    let recording = play(script).expect("the script");
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let names = Names::read(&folder);
+    let mut kinds = Kinds::default();
+    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
+    let view = RequestsView::new(&kinds, &report, &[(0, 1_000_000)]);
+    assert_eq!((view.kinds.len(), view.opened.len()), (1, 1));
+    let text = view.render(0, &[], Style::default());
+    assert!(text.contains("since they only open a connection for other messages: GET /h1 at app:"), "{text}");
+}

@@ -148,7 +148,7 @@ pub struct Attrs<'a> {
     pub awaits: bool,
     /// `true`: it is queued, and names where the answer is to go: whoever takes it up makes that, not the one who took this.
     pub relayed: bool,
-    /// `true`: of its kind one that another follows is not answered any more: nothing but the turn says what answers what.
+    /// `true`: nothing but the turn says what answers what: a request that another of its kind follows is not answered any more.
     pub by_turn: bool,
 }
 

@@ -36,7 +36,8 @@
 //! 150 A answers r1
 //! 150 A loses borders d          from here on nobody knows where messages to the server begin, until one is known again
 //! 160 A connects d               also `connects d later` (in progress); 160 D accepts d
-//! 150 A sends frames c           bytes of no message (control frames); also `reads frames`
+//! 150 A sends frames c           bytes of no message (control frames); also `reads frames`; `sends push`: a message of the server's
+//!                                that answers nothing, on a flow with turns; `reads push`
 //! 170 A runs k                   its processor's clock ticks while it works for k
 //! 170 A polls 2                  epoll gave 2 descriptors; behind it: since 165, timeout 500 (milliseconds)
 //! 170 A given c                  the library gave A one input: FLOW is readable; `write`: writable; `other`: no flow (then

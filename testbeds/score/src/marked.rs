@@ -272,7 +272,8 @@ impl<'f> Marked<'f> {
                 None => faults.push(format!("span {i} is of no request")),
             }
             let inner = s.caller.as_ref().or(s.callee.as_ref()).map_or(0, began);
-            if inner + SLACK_NS < began(root) || inner > root.exchange.ended.0 + SLACK_NS {
+            let is_late = inner > root.exchange.ended.0 + SLACK_NS && !works_on(request, i);
+            if inner + SLACK_NS < began(root) || is_late {
                 self.beyond += 1;
                 faults.push(format!("span {i} lies outside the request"));
             }
@@ -416,6 +417,13 @@ pub struct Outcome {
     pub longest: Vec<(String, u64, u64)>,
     /// Wrong paths in detail.
     pub shown: String,
+}
+
+/// Whether a span is of a request, or of a call of its, that its client did not wait for, as the path says: then it may be late.
+fn works_on(request: &Request, i: usize) -> bool {
+    let span = &request.spans[i];
+    span.callee.as_ref().is_some_and(|h| h.exchange.client.left.0 != 0)
+        || span.parent.is_some_and(|p| works_on(request, p as usize))
 }
 
 impl Outcome {

@@ -2,7 +2,7 @@
 
 use super::{Answer, Comparison, Kind, KindName, Plan, Question, REQUESTS_MIN, Recording, Wanted, gather};
 use crate::histogram::Histogram;
-use crate::requests::{KINDS_MAX, awaits};
+use crate::requests::{KINDS_MAX, awaits, opens};
 use crate::selection::{Placed, Selection};
 use std::collections::BTreeMap;
 use wakepath_causality::path::Request;
@@ -51,6 +51,7 @@ fn durations(
     let out = |r: Request| {
         let Some(placed) = Placed::new(&r, recording.names, &line) else { return };
         if awaits(&r)
+            || opens(&r, &placed.kind.1)
             || !question.asks_for(&placed.kind)
             || (kinds.len() >= KINDS_MAX && !kinds.contains_key(&placed.kind))
         {

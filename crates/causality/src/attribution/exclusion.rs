@@ -130,6 +130,17 @@ impl<'q> Question<'q> {
         self.role.replies_foreign || self.facts.state(x).holder == self.task
     }
 
+    /// A request that the task may still be at: turns alone say that it was answered.
+    pub(super) fn answered_by_turn(&self) -> Option<ExId> {
+        let turn = &self.worker?.turn;
+        let given = if self.is_loop() { turn.owners() } else { &[] };
+        let may_go_on = |x: &ExId| {
+            let is_answered = self.facts.is_undelivered(self.xs, *x) && !self.is_open(*x);
+            is_answered && self.xs.get(*x).is_by_turn()
+        };
+        given.iter().copied().chain(turn.read_last()).find(may_go_on)
+    }
+
     /// Whether the kernel receives ahead of the program (io_uring): what it took, and when, is not known.
     pub(super) fn is_ring(&self) -> bool {
         !holds("turn.not_ahead", !self.facts.roles.is_ring(self.task))
@@ -151,6 +162,7 @@ impl<'q> Question<'q> {
             _ if self.facts.roles.is_named_late(self.task) && !self.role.takes => Missing::OwnTask,
             Hole::BeforeRecording => Missing::Before,
             Hole::Borders | Hole::Shared => Missing::Borders,
+            Hole::Turns => Missing::Answers,
             _ if self.is_ring() => Missing::Heard,
             _ if self.is_migrating() => Missing::WhichOfAny,
             _ if self.is_loop() && self.facts.roles.are_given_inputs() => Missing::WithinLoop,

@@ -257,6 +257,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
             Verdict::Own if self.facts.roles.is_lossy(MonoNs(0), at) && self.facts.roles.serves(q.process, at) => {
                 (Parent::Open(Hole::Losses), q.all_of(Scope::Open(q.process), |_| true))
             }
+            Verdict::Own if let Some(x) = q.answered_by_turn() => {
+                (Parent::Open(Hole::Turns), Suspects::these([x].into_iter().collect()))
+            }
             Verdict::Own => (Parent::Root, Suspects::default()),
             Verdict::Open(hole, left) => (Parent::Open(hole), left),
         }
@@ -290,6 +293,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
         let e = q.xs.get(x);
         let hole = match () {
             () if e.murky => Hole::Borders,
+            // what was never seen of others may be this one's, which is over
+            () if e.is_unpaired() && rule.class() == Class::ByHabit => Hole::Turns,
             () if self.facts.roles.is_lossy(e.taken, q.at) => Hole::Losses,
             () => return (Parent::Of(x, rule), Suspects::default()),
         };
@@ -497,6 +502,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         s.given = true;
         let hole = match () {
             () if s.request.lossy => Some(Hole::Losses),
+            () if exchange.is_unpaired() => Some(Hole::Turns),
             () if exchange.murky => Some(Hole::Borders),
             () if s.request.overflow => Some(Hole::Borders),
             () if s.request.is_unfollowed || exchange.queued == Queued::Relayed => Some(Hole::Unfollowed),

@@ -237,7 +237,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         call.reply_task = task;
         let parent = call.parent;
         if let Some(Parent::Of(x, _)) = parent
-            && xs.get(y).by_order
+            && xs.get(y).is_by_direction()
             && Facts::is_implicitly_ended(xs, y)
         {
             // nothing but the next one on its flow will tell that it was over, and its request may go on before
@@ -441,6 +441,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             let process = self.facts.state(x).process;
             self.facts.answered_at_rest(process);
         }
+    }
+
+    fn pushes(&self, process: u32, side: Side) -> bool {
+        !holds("turns.never_pushes", !self.facts.roles.pushes(process, side))
     }
 
     fn turns_away(&self, task: TaskId) -> bool {

@@ -195,6 +195,11 @@ impl Turn {
         &self.owners
     }
 
+    /// The request that was read last, whatever came since.
+    pub(super) fn read_last(&self) -> Option<ExId> {
+        self.asked.read.map(|(x, _)| x)
+    }
+
     /// The request whose own bytes were its last input, where no timer can have been due since.
     pub(super) fn asked_last(&self, at: MonoNs) -> Option<ExId> {
         self.asked.last.filter(|_| self.no_timer_due(at))

@@ -153,6 +153,8 @@ pub(super) struct FlowTraits {
     pub(super) murky: bool,
     /// Several requests use it at once, and nobody knows its protocol: which reply is whose is not known.
     pub(super) is_shared: bool,
+    /// Turns alone pair its messages, and its server also says something unasked: what answers what is not known.
+    pub(super) is_unpaired: bool,
     /// It was over before what is told of it now.
     pub(super) is_over: bool,
 }

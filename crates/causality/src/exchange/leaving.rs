@@ -51,7 +51,7 @@ impl Left {
         all
     }
 
-    fn on(&self, flow: EndpointId) -> SmallVec<[ExId; 1]> {
+    pub(super) fn on(&self, flow: EndpointId) -> SmallVec<[ExId; 1]> {
         self.on_flow.get(&flow).map_or(SmallVec::new(), |on| on.0.clone())
     }
 
@@ -136,23 +136,32 @@ impl<S: Steps> Engine<S> {
                 continue;
             }
             let is_alone = e.side == Side::Client || self.steps.turns_away(e.actor);
-            let e = self.xs.get_mut(x);
-            (e.one_way, e.murky) = (true, !is_alone);
             if !is_alone {
-                e.client.is_work_unknown = true;
-                let task = e.actor;
+                self.xs.get_mut(x).murky = true;
                 if let Some(ep) = self.eps.get_mut(&flow) {
-                    ep.open.retain(|o| *o != x);
                     ep.traits.is_shared = true;
                 }
-                self.follow(x, flow, task, at);
+                self.works_on_unpaired(x, at);
                 continue;
             }
+            let e = self.xs.get_mut(x);
+            e.one_way = true;
             if e.ended.0 == 0 {
                 e.ended = e.taken;
             }
             self.close(flow, x, at, true);
         }
+    }
+
+    /// What the server says on the flow of a request need not be the reply: it works on until something else shows that it is done.
+    pub(super) fn works_on_unpaired(&mut self, x: ExId, at: MonoNs) {
+        let e = self.xs.get_mut(x);
+        (e.one_way, e.client.is_work_unknown) = (true, true);
+        let (flow, task) = (e.flow, e.actor);
+        if let Some(ep) = self.eps.get_mut(&flow) {
+            ep.open.retain(|o| *o != x);
+        }
+        self.follow(x, flow, task, at);
     }
 
     /// An operation on a connection that its client left. Gives whether that is all that it says.
@@ -161,6 +170,12 @@ impl<S: Steps> Engine<S> {
             op::SEND => {
                 // of several it may be more of the reply to another
                 if let [x] = self.left.on(r.flow)[..] {
+                    let e = self.xs.get_mut(x);
+                    if e.is_unpaired() {
+                        // as far as is known
+                        e.ended = if e.ended.0 == 0 { r.at } else { e.ended };
+                        return self.eps.get(&r.flow).is_none();
+                    }
                     if self.xs.get(x).reply_start == OPEN {
                         self.steps.reply_began(&self.xs, x, r.actor(), r.at);
                     }
@@ -255,7 +270,7 @@ impl<S: Steps> Engine<S> {
     /// The recording is over.
     pub(super) fn recording_ended(&mut self, at: MonoNs) {
         for x in self.left.all() {
-            self.xs.get_mut(x).unfinished = true;
+            self.xs.get_mut(x).unfinished |= !self.xs.get(x).is_unpaired();
             self.lose(x, at);
         }
     }
@@ -264,8 +279,8 @@ impl<S: Steps> Engine<S> {
     fn is_done(&mut self, x: ExId, until: MonoNs, now: MonoNs) {
         let e = self.xs.get_mut(x);
         e.ended = e.ended.max(until).max(e.client.left);
-        let (flow, task) = (e.flow, e.actor);
+        let (flow, task, is_whole) = (e.flow, e.actor, e.is_unpaired());
         self.left.remove(flow, task, x);
-        self.close(flow, x, now, false);
+        self.close(flow, x, now, is_whole);
     }
 }

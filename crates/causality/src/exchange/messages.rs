@@ -1,19 +1,42 @@
 //! Exchanges where the protocol is known: its messages make them.
 
 use super::ends::{Early, Span};
-use super::record::{Exchange, Queued, Side};
+use super::record::{By, Exchange, Queued, Side};
 use super::{Engine, Steps};
 use crate::slab::ExId;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{MessageEndRow, MessageRow, OPEN, end_how, failed, message_flag, witness};
+use wakepath_model::rows::{MessageEndRow, MessageRow, OPEN, end_how, failed, message_flag, role, witness};
+
+/// What a request's message says, and the operations that moved its first byte and the last of its head.
+fn asked(r: &MessageRow, side: Side, first: Option<Span>, last: Option<Span>) -> Exchange {
+    Exchange {
+        arrived: first.map_or(MonoNs(0), |s| s.arrived),
+        received_to: last.map_or(0, |s| s.end),
+        began: first.map_or(r.at, |s| if side == Side::Client { s.entry } else { s.at }),
+        task: last.map_or(TaskId::UNKNOWN, |s| s.task),
+        protocol: r.protocol,
+        verb: r.verb,
+        target: r.target,
+        detail: r.detail,
+        queued: match () {
+            () if r.flags & message_flag::RELAYED != 0 => Queued::Relayed,
+            () if r.flags & message_flag::QUEUED != 0 => Queued::Left,
+            () => Queued::No,
+        },
+        awaits: r.flags & message_flag::AWAITS != 0,
+        by: if r.flags & message_flag::BY_TURN != 0 { By::Turn } else { By::Message },
+        witness: (r.witness_kind, r.witness),
+        ..Exchange::of_request(r.flow, side, r.start, r.end)
+    }
+}
 
 impl<S: Steps> Engine<S> {
     /// A message.
     pub fn message(&mut self, r: &MessageRow) {
         let ep = self.eps.at(r.flow, r.at);
         ep.traits.interleaves |= witness::interleaves(r.witness_kind);
-        let Some(is_request) = ep.direction_of(r) else { return };
+        let Some(is_request) = ep.direction_of(r) else { return self.told_unasked(r) };
         let Some(side) = ep.side else { return };
         let early = ep.early.take().map(|early| *early);
         if let Some(Early { sent, last, .. }) = early {
@@ -31,11 +54,23 @@ impl<S: Steps> Engine<S> {
             return self.request_message(r, side);
         }
         let Some(ep) = self.eps.get_mut(&r.flow) else { return };
-        // a reply: the oldest exchange without one, or the one with the same identifier, where that names exchanges
+        let by_turn = r.flags & message_flag::BY_TURN != 0;
         let is_named = witness::names_exchange(r.witness_kind);
+        if ep.traits.is_unpaired && !is_named {
+            ep.replies.forget_before(r.start);
+            ep.replies.explained_to = if r.end == OPEN { r.start } else { r.end };
+            return;
+        }
+        // a reply: the oldest exchange without one, or the one with the same identifier, where that names exchanges
         let found = ep.open.iter().copied().find(|&x| {
             let e = self.xs.get(x);
-            e.is_owed() && !e.by_order && (!is_named || e.witness.0 != r.witness_kind || e.witness.1 == r.witness)
+            let is_its = !is_named || e.witness.0 != r.witness_kind || e.witness.1 == r.witness;
+            // of what turns pair, and what identifiers pair, neither answers the other
+            e.is_owed()
+                && !e.is_by_direction()
+                && is_its
+                && !(is_named && e.is_by_turn())
+                && (!by_turn || e.is_by_turn())
         });
         let spans: SmallVec<[Span; 2]> = ep.replies.spans.iter().filter(|s| s.end > r.start).copied().collect();
         ep.replies.forget_before(r.start);
@@ -64,6 +99,18 @@ impl<S: Steps> Engine<S> {
             return;
         };
         self.reply_to(x, r, side, &spans, reached);
+    }
+
+    /// A message that neither asks nor answers. Where turns alone would pair it, no turn of its process does from here on. What is told
+    /// before the first request may answer one from before the recording.
+    fn told_unasked(&mut self, r: &MessageRow) {
+        let Some(ep) = self.eps.get(&r.flow) else { return };
+        let may_answer = ep.traits.met && !ep.traits.ever_requested;
+        if r.role == role::UNSOLICITED && r.flags & message_flag::BY_TURN != 0 && !may_answer {
+            let side = if r.sent == 1 { Side::Server } else { Side::Client };
+            let process = self.steps.process_of(ep.user());
+            self.steps.pushed(process, side);
+        }
     }
 
     /// The head of a reply to an exchange, with the operations that moved its bytes so far, up to `reached`.
@@ -115,7 +162,7 @@ impl<S: Steps> Engine<S> {
         // its first bytes may have come before anybody could tell its protocol, and begun it by direction
         let early = ep.open.iter().copied().find(|&x| {
             let e = self.xs.get(x);
-            e.by_order && !e.murky && e.reply_start == OPEN && (r.start..r.end).contains(&e.request_start)
+            e.is_by_direction() && !e.murky && e.reply_start == OPEN && (r.start..r.end).contains(&e.request_start)
         });
         // a request on a flow whose last reply only a turn can end ends it; so does an exchange made by direction
         let over: SmallVec<[ExId; 2]> = ep
@@ -126,13 +173,14 @@ impl<S: Steps> Engine<S> {
                 let e = self.xs.get(x);
                 // others of its flow may begin before it ends, unless nobody follows it
                 let may_go_on = interleaves && e.reply_end == OPEN;
-                (e.open_ended && e.reply_start != OPEN && !may_go_on) || (e.by_order && Some(x) != early)
+                (e.open_ended && e.reply_start != OPEN && !may_go_on) || (e.is_by_direction() && Some(x) != early)
             })
             .collect();
         for x in over {
             self.close(flow, x, r.at, true);
         }
-        if r.flags & message_flag::BY_TURN != 0 {
+        let by_turn = r.flags & message_flag::BY_TURN != 0;
+        if by_turn {
             self.goes_unanswered(flow, r.at);
         }
         if !self.end_missed_reply(flow, r.at) || !self.end_uncaptured_reply(flow, r.at) {
@@ -145,28 +193,9 @@ impl<S: Steps> Engine<S> {
         if side == Side::Client && r.witness_kind == witness::HTTP2 {
             actor = self.asking.remove(&(actor, r.witness)).unwrap_or(actor);
         }
-        let one_way = r.flags & message_flag::NO_REPLY != 0;
-        let e = Exchange {
-            arrived: span.map_or(MonoNs(0), |s| s.arrived),
-            received_to: last.map_or(0, |s| s.end),
-            began: span.map_or(r.at, |s| if side == Side::Client { s.entry } else { s.at }),
-            taken: at,
-            task: last.map_or(TaskId::UNKNOWN, |s| s.task),
-            actor,
-            protocol: r.protocol,
-            verb: r.verb,
-            target: r.target,
-            detail: r.detail,
-            one_way,
-            queued: match () {
-                () if r.flags & message_flag::RELAYED != 0 => Queued::Relayed,
-                () if r.flags & message_flag::QUEUED != 0 => Queued::Left,
-                () => Queued::No,
-            },
-            awaits: r.flags & message_flag::AWAITS != 0,
-            witness: (r.witness_kind, r.witness),
-            ..Exchange::of_request(flow, side, r.start, r.end)
-        };
+        let is_unpaired = by_turn && self.steps.pushes(self.steps.process_of(actor), side);
+        let one_way = r.flags & message_flag::NO_REPLY != 0 || is_unpaired;
+        let e = Exchange { taken: at, actor, one_way, ..asked(r, side, span, last) };
         let x = match early {
             Some(x) => {
                 self.xs.get_mut(x).is_told(e);
@@ -175,7 +204,12 @@ impl<S: Steps> Engine<S> {
             }
             None => self.begin(flow, e, r.at),
         };
-        if one_way && r.end != OPEN {
+        if is_unpaired && let Some(ep) = self.eps.get_mut(&flow) {
+            ep.traits.is_unpaired = true;
+        }
+        if is_unpaired && side == Side::Server {
+            self.works_on_unpaired(x, at);
+        } else if one_way && r.end != OPEN {
             self.close(flow, x, at, true);
         }
         if self.eps.get(&flow).is_some_and(|ep| ep.traits.is_over) {
@@ -235,7 +269,7 @@ impl<S: Steps> Engine<S> {
         let Some(ep) = self.eps.get(&r.flow) else { return };
         let Some(side) = ep.side else { return };
         let is_request_dir = (side == Side::Client) == (r.sent == 1);
-        let found = ep.open.iter().copied().find(|&x| {
+        let found = ep.open.iter().copied().chain(self.left.on(r.flow)).find(|&x| {
             let e = self.xs.get(x);
             (if is_request_dir { e.request_start } else { e.reply_start }) == r.start
         });
@@ -259,7 +293,7 @@ impl<S: Steps> Engine<S> {
             if r.end != OPEN {
                 e.request_end = r.end;
             }
-            if e.one_way {
+            if e.one_way && !e.is_unpaired() {
                 let at = ep.requests.spans.last().map_or(r.at, |s| s.at).max(e.taken);
                 self.close(r.flow, x, at, true);
             }

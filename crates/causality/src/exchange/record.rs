@@ -5,12 +5,24 @@ use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{OPEN, OpRow};
 
 /// Which side of an exchange an endpoint is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Takes the request, sends the reply.
     Server,
     /// Sends the request, takes the reply.
     Client,
+}
+
+/// What says which reply answers a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// Messages of a known protocol: an identifier, or their order.
+    #[default]
+    Message,
+    /// Messages of a known protocol that have neither: the next message of the other side.
+    Turn,
+    /// The flow's direction, where no messages are known.
+    Direction,
 }
 
 /// Whether a request puts something where others take it up later.
@@ -39,7 +51,8 @@ pub struct ByClient {
     pub unread_ns: u64,
     /// When it closed or reset the connection before the reply was complete; 0: it did not.
     pub left: MonoNs,
-    /// It left, and when the server was done with the request is not known.
+    /// When the server was done with the request is not known: the client left, or (where `left` is 0) nothing but a turn pairs messages,
+    /// and that is not to be believed.
     pub is_work_unknown: bool,
 }
 
@@ -108,8 +121,8 @@ pub struct Exchange {
     pub replied: bool,
     /// The end of the reply shows only when something else begins.
     pub open_ended: bool,
-    /// Made by direction, not by messages.
-    pub by_order: bool,
+    /// What says which reply answers it.
+    pub by: By,
     /// The request gets no reply: the exchange is over when the request is.
     pub one_way: bool,
     /// Whether the request puts something where others take it up later: a queue, a list, a topic.
@@ -165,7 +178,7 @@ impl Exchange {
             unfinished: false,
             replied: false,
             open_ended: false,
-            by_order: false,
+            by: By::Message,
             one_way: false,
             queued: Queued::No,
             awaits: false,
@@ -180,7 +193,7 @@ impl Exchange {
 
     /// More of the request was read: what the client sent late, the server had to wait for.
     pub(crate) fn reads_more(&mut self, r: &OpRow) {
-        let is_part = self.request_start < r.start && r.start < self.request_end && !self.by_order;
+        let is_part = self.request_start < r.start && r.start < self.request_end && !self.is_by_direction();
         if is_part {
             let read = if self.read.0 == 0 { self.taken } else { self.read };
             let came = if r.arrived.0 == 0 { r.at } else { r.arrived };
@@ -208,15 +221,30 @@ impl Exchange {
         };
     }
 
+    /// Made by direction, not by messages.
+    pub fn is_by_direction(&self) -> bool {
+        self.by == By::Direction
+    }
+
+    /// Nothing but the turn says which message answers it.
+    pub fn is_by_turn(&self) -> bool {
+        self.by == By::Turn
+    }
+
     /// The whole request was read.
     pub fn is_received(&self) -> bool {
-        self.by_order || self.received_to >= self.request_end
+        self.is_by_direction() || self.received_to >= self.request_end
     }
 
     /// A call on a connection that several requests use at once, in a protocol that nobody knows: its server may have taken
     /// another's bytes for more of it, and another's reply for its own.
     pub fn is_on_shared_connection(&self) -> bool {
-        self.side == Side::Client && self.murky && self.by_order
+        self.side == Side::Client && self.murky && self.is_by_direction()
+    }
+
+    /// What the server works on after which message is not known, though nobody left.
+    pub fn is_unpaired(&self) -> bool {
+        self.client.is_work_unknown && self.client.left == MonoNs(0)
     }
 
     /// A reply is due of which nothing was seen yet.

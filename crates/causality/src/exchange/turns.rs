@@ -1,6 +1,6 @@
 //! Exchanges where no protocol is known: changes of direction make them.
 
-use super::record::{Exchange, Side};
+use super::record::{By, Exchange, Side};
 use super::{Engine, More, SHARED_MAX, Steps};
 use crate::slab::ExId;
 use wakepath_model::ids::{EndpointId, MonoNs};
@@ -52,7 +52,7 @@ impl<S: Steps> Engine<S> {
             task: r.task,
             actor: r.actor(),
             open_ended: true,
-            by_order: true,
+            by: By::Direction,
             murky,
             ..Exchange::of_request(r.flow, side, r.start, r.end)
         };

@@ -2,6 +2,7 @@
 
 use super::{CASES_MIN, Roles};
 use crate::canary::holds;
+use crate::exchange::Side;
 use wakepath_model::ids::TaskId;
 
 /// How long a request is taken to last at most where too few were replied to (ns).
@@ -16,6 +17,14 @@ impl Roles {
         let role = self.role(task);
         let is_alone = holds("leaving.one_at_a_time", !role.is_loop() && !self.processes.is_context.get(task));
         is_alone && holds("leaving.keeps_what_it_takes", !role.gives_away) && !self.is_among_migrating(task)
+    }
+
+    /// Whether a server of this process (or, of a client's side, one that it asks) was seen to say something when nothing was asked, on a
+    /// connection where turns alone pair messages; or one of its siblings.
+    pub fn pushes(&self, process: u32, side: Side) -> bool {
+        let crew = self.processes.crew_of(process);
+        let is_its = |of: u32| of == process || crew.is_some() && self.processes.crew_of(of) == crew;
+        self.serving.pushing.iter().any(|&(of, at)| at == side && is_its(of))
     }
 
     /// The longest time in which the process replied to a request (ns).

@@ -3,6 +3,7 @@
 use crate::canary::holds;
 use crate::dense::PerTask;
 use crate::exchange::ExId;
+use crate::exchange::Side;
 use crate::per_end::PerEnd;
 use crate::polled::Polled;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -291,6 +292,8 @@ pub(super) struct Serving {
     pub(super) migrating_named: FxHashSet<u32>,
     /// How many requests each process replied to, and the longest time in which it did (ns).
     pub(super) lasted: FxHashMap<u32, (u32, u64)>,
+    /// Ends of connections where turns alone pair messages, and a server said something unasked: of which process, and which side.
+    pub(super) pushing: FxHashSet<(u32, Side)>,
 }
 
 /// Requests that are open.

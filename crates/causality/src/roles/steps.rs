@@ -244,6 +244,15 @@ impl Steps for Roles {
         }
     }
 
+    fn pushed(&mut self, process: u32, side: Side) {
+        self.serving.pushing.insert((process, side));
+    }
+
+    fn pushes(&self, _: u32, _: Side) -> bool {
+        // that is known when all was seen
+        false
+    }
+
     fn turns_away(&self, task: TaskId) -> bool {
         Roles::turns_away(self, task)
     }

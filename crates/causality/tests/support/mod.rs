@@ -146,6 +146,9 @@ impl Found {
                     (_, _, false) => notes.push("no reply".into()),
                     _ => {}
                 }
+                if e.client.left.0 != 0 {
+                    notes.push("its client left".into());
+                }
                 let notes = if notes.is_empty() { String::new() } else { format!(" [{}]", notes.join("; ")) };
                 let _ = writeln!(out, "{}{}{notes}", "  ".repeat(depth), name(half));
             }

@@ -39,7 +39,8 @@ pub mod message_flag {
     pub const AWAITS: u8 = 4;
     /// A queued one that names where the answer is to go: whoever takes it up makes that.
     pub const RELAYED: u8 = 8;
-    /// A request that is answered before the next one of its flow, if at all.
+    /// Nothing but the turn says what answers what: a request is answered before the next such one of its flow, if at all. A server's
+    /// message that answers nothing has it too.
     pub const BY_TURN: u8 = 16;
 }
 

@@ -1,6 +1,6 @@
 //! The answer of `wakepath requests` as text for a terminal.
 
-use super::{AwaitedView, CallsView, KindView, RequestsView, TierView, call_errors};
+use super::{AwaitedView, CallsView, KindView, QueuedView, RequestsView, TierView, call_errors};
 use crate::losses::{Loss, losses_or_none};
 use crate::own_time::{AT_MOST, at_most, is_unsure, own_time};
 use crate::refusals;
@@ -281,15 +281,19 @@ impl RequestsView {
         if self.queued.is_empty() {
             return;
         }
-        let what: Vec<String> =
-            self.queued.iter().map(|q| format!("{} at {} × {}", q.asked, q.service, units::count(q.count))).collect();
-        let line = format!("Put into queues, lists or topics: {}.", what.join(", "));
+        let line = format!("Put into queues, lists or topics: {}.", listed(&self.queued));
         below(out, &line, Tint::Warn, style);
         below(out, "What happens to these later is not linked: paths end there.", Tint::Warn, style);
     }
 
-    /// What waits for work is no request that could be slow.
+    /// What waits for work is no request that could be slow, and neither is what makes a connection ready.
     fn render_awaited(&self, out: &mut String, style: Style) {
+        if !self.opened.is_empty() {
+            let what = listed(&self.opened);
+            let line =
+                format!("Not counted as requests, since they only open a connection for other messages: {what}.");
+            below(out, &line, Tint::Plain, style);
+        }
         if self.awaited.is_empty() {
             return;
         }
@@ -307,6 +311,11 @@ impl RequestsView {
             format!("Not counted as requests, since they ask to wait for something to happen: {}.", what.join(", "));
         below(out, &line, Tint::Plain, style);
     }
+}
+
+fn listed(views: &[QueuedView]) -> String {
+    let what = views.iter().map(|q| format!("{} at {} × {}", q.asked, q.service, units::count(q.count)));
+    what.collect::<Vec<_>>().join(", ")
 }
 
 impl KindView {

@@ -1,21 +1,30 @@
-//! WebSocket (RFC 6455), after the handshake: frames with a length, of which no payload is read.
+//! WebSocket (RFC 6455), after the handshake: frames with a length, of whose payload an `id` is read.
 //!
 //! ```text
 //! > 81 85 key payload            request: a message of the client, of one frame or several; its verb is text or binary
 //! < 81 02 payload                reply, where the client's last message has none yet; else unsolicited
+//! > 81 8c key {"id":1,"a":2}     request with an identifier; the reply is a message of the server that has it too
+//! > 81 8c key {"jsonrpc":"2.0","method":"a"}     request without a reply; from the server: unsolicited
 //! > 89 80 key                    a ping, a pong or a close: unsolicited
 //! ```
 //!
-//! Nothing in a message says what it answers. So messages are paired by turns: a client's message is answered by the next message of
-//! the server, and one that another follows before is not answered at all. What the server says besides is unsolicited.
+//! A JSON object's member `id` says what it answers (JSON-RPC, and much that is like it). Of other messages nothing does. So those are
+//! paired by turns: a client's message is answered by the next message of the server, and one that another follows before is not
+//! answered at all. What the server says besides is unsolicited.
 
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
 use crate::registry::{About, Askers, Docs, RunsOn};
 use crate::vocabulary::{Grammar, List, Vocabulary};
-use crate::{Attrs, Border, Dir, EndHow, Role, Status};
+use crate::{Attrs, Border, Dir, EndHow, Role, Status, Witness, mask};
 
 /// Bytes of the longest frame's head.
-pub const HEAD: usize = 14;
+const FRAME_HEAD: usize = 14;
+/// So much of a text is looked at for an identifier.
+const TEXT_SEEN: usize = 512;
+/// Bytes of a frame that are looked at.
+pub const HEAD: usize = FRAME_HEAD + TEXT_SEEN;
+/// Most identifiers of a connection that are waited for.
+const ASKED_MAX: usize = 32;
 
 /// The WebSocket processor.
 pub type WebSocket = Duplex<Framing, HEAD>;
@@ -31,26 +40,110 @@ pub const ABOUT: About = About {
     },
     askers: Askers::People,
     runs_on: RunsOn::Plainly,
+    bytes_max: 1536,
     docs: Docs {
         what: "WebSocket, after its handshake in HTTP/1",
         request: "a message of the client",
         kept: "whether it is text or binary",
-        pairs: "turn of direction",
+        pairs: "`id` of JSON objects, else turn of direction",
     },
     ..About::NEW
 };
 
 /// What of WebSocket is remembered between units.
 pub struct Framing {
-    /// A message of the client waits for an answer.
+    /// A message of the client waits for an answer, and turns alone tell it.
     owed: bool,
+    /// Identifiers (hashes, 0: none) of those that wait for an answer with the same one, newest first.
+    asked: [u64; ASKED_MAX],
+}
+
+/// What of a JSON object says whom it is for.
+#[derive(Default)]
+struct Envelope {
+    /// Hash of the identifier.
+    id: Option<u64>,
+    is_json_rpc: bool,
+    has_method: bool,
+    has_outcome: bool,
+}
+
+/// Reads the members of an object as far as it is there; none where it is cut before its end and has no identifier.
+fn envelope(text: &[u8]) -> Envelope {
+    let mut found = Envelope::default();
+    let (mut depth, mut at, mut key): (u32, usize, Option<&[u8]>) = (0, 0, None);
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'"' => {
+                let Some(end) = end_of_string(text, at) else { break };
+                let word = &text[at + 1..end];
+                match key {
+                    None if depth == 1 => key = Some(word),
+                    Some(b"id") if depth == 1 => found.id = Some(mask::fnv1a(word)),
+                    _ => {}
+                }
+                at = end;
+            }
+            b'{' | b'[' => {
+                if depth == 0 && byte == b'[' {
+                    break;
+                }
+                depth += 1;
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return found;
+                }
+            }
+            b',' if depth == 1 => key = None,
+            b':' if depth == 1 => {
+                let name = key.unwrap_or_default();
+                found.is_json_rpc |= name == b"jsonrpc";
+                found.has_method |= name == b"method";
+                found.has_outcome |= matches!(name, b"result" | b"error");
+            }
+            b'0'..=b'9' | b'-' if depth == 1 && key == Some(b"id") => {
+                let rest = &text[at..];
+                let Some(length) = rest.iter().position(|b| !b.is_ascii_alphanumeric() && !b"+-.".contains(b)) else {
+                    break;
+                };
+                found.id = Some(mask::fnv1a(&rest[..length]));
+                at += length - 1;
+            }
+            _ if depth == 0 && !byte.is_ascii_whitespace() => break,
+            _ => {}
+        }
+        at += 1;
+    }
+    if found.id.is_some() { found } else { Envelope::default() }
+}
+
+/// Where the string that begins at `at` ends: its closing quotation mark.
+fn end_of_string(text: &[u8], at: usize) -> Option<usize> {
+    let mut end = at + 1;
+    loop {
+        match text.get(end)? {
+            b'"' => return Some(end),
+            b'\\' => end += 2,
+            _ => end += 1,
+        }
+    }
+}
+
+/// A message's part in its exchange.
+struct Part {
+    role: Role,
+    by_turn: bool,
+    id: Option<u64>,
 }
 
 /// A frame's head.
 struct Frame {
     is_last: bool,
     opcode: u8,
-    /// Bytes of the whole frame.
+    /// Bytes of its head, and of the whole frame.
+    head: usize,
     total: u64,
 }
 
@@ -80,18 +173,61 @@ fn frame(dir: Dir, bytes: &[u8]) -> Result<Frame, Stop> {
     if length > u64::MAX / 4 {
         return Err(BAD);
     }
-    Ok(Frame { is_last: first & 0x80 != 0, opcode, total: length + head })
+    Ok(Frame { is_last: first & 0x80 != 0, opcode, head, total: length + head as u64 })
+}
+
+impl Framing {
+    /// What a message of one direction is to its exchange.
+    fn part(&mut self, dir: Dir, said: &Envelope) -> Part {
+        let Envelope { id, is_json_rpc, has_method, has_outcome } = *said;
+        let by_id = |role| Part { role, by_turn: false, id };
+        match dir {
+            // the answer to what the server asked
+            Dir::ToServer if is_json_rpc && has_outcome && !has_method => by_id(Role::Unsolicited),
+            Dir::ToServer if let Some(id) = id => {
+                self.asked.rotate_right(1);
+                self.asked[0] = id;
+                by_id(Role::Request)
+            }
+            Dir::ToServer if is_json_rpc && has_method => by_id(Role::OneWay),
+            Dir::ToClient if is_json_rpc && has_method => by_id(Role::Unsolicited),
+            Dir::ToClient if let Some(asked) = self.asked.iter_mut().find(|asked| Some(**asked) == id) => {
+                *asked = 0;
+                by_id(Role::Reply)
+            }
+            _ => {
+                let role = match dir {
+                    Dir::ToServer => Role::Request,
+                    Dir::ToClient if self.owed => Role::Reply,
+                    Dir::ToClient => Role::Unsolicited,
+                };
+                self.owed = role == Role::Request;
+                Part { role, by_turn: true, id: None }
+            }
+        }
+    }
+}
+
+/// The beginning of a frame's payload, as it was before it was masked.
+fn unmasked<'t>(bytes: &[u8], head: usize, is_masked: bool, text: &'t mut [u8; TEXT_SEEN]) -> &'t [u8] {
+    let payload = bytes.get(head..).unwrap_or_default();
+    let key = head.checked_sub(4).filter(|_| is_masked).and_then(|at| bytes.get(at..head)).unwrap_or(&[0]);
+    let length = payload.len().min(TEXT_SEEN);
+    for (to, (byte, key)) in text.iter_mut().zip(payload.iter().zip(key.iter().cycle())) {
+        *to = byte ^ key;
+    }
+    &text[..length]
 }
 
 impl Framer for Framing {
-    const NEW: Framing = Framing { owed: false };
+    const NEW: Framing = Framing { owed: false, asked: [0; ASKED_MAX] };
 
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
         frame(dir, bytes).map(|_| ()).into()
     }
 
-    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], _: bool) -> Unit {
-        let Frame { is_last, opcode, total } = frame(wire.dir, bytes)?;
+    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
+        let Frame { is_last, opcode, head, total } = frame(wire.dir, bytes)?;
         let end = wire.behind(total);
         match opcode {
             CONTINUATION => {
@@ -103,20 +239,31 @@ impl Framer for Framing {
                 }
             }
             TEXT | BINARY => {
+                let seen = total.min((head + TEXT_SEEN) as u64);
+                if opcode == TEXT && !last && (bytes.len() as u64) < seen {
+                    return Err(Stop::Need);
+                }
+                let bytes = &bytes[..bytes.len().min(seen as usize)];
                 let verb = if opcode == TEXT { "text" } else { "binary" };
-                let role = match wire.dir {
-                    Dir::ToServer => Role::Request,
-                    Dir::ToClient if self.owed => Role::Reply,
-                    Dir::ToClient => Role::Unsolicited,
+                let mut text = [0; TEXT_SEEN];
+                let said = match opcode {
+                    TEXT => envelope(unmasked(bytes, head, wire.dir == Dir::ToServer, &mut text)),
+                    _ => Envelope::default(),
                 };
-                self.owed = role == Role::Request;
+                let Part { role, by_turn, id } = self.part(wire.dir, &said);
                 let attrs = match role {
-                    Role::Request => Attrs { by_turn: true, ..Attrs::alone(verb) },
                     Role::Reply => Attrs::status("", Status::default()),
                     _ => Attrs::alone(verb),
                 };
                 let border = if is_last { Border::Known(end) } else { Border::Open };
-                wire.message(role, (wire.at, border), wire.behind(2u64), attrs, &[]);
+                let witness = id.map(Witness::Named);
+                wire.message(
+                    role,
+                    (wire.at, border),
+                    wire.behind(2u64),
+                    Attrs { by_turn, ..attrs },
+                    witness.as_slice(),
+                );
             }
             _ => {}
         }

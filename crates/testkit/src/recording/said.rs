@@ -1,7 +1,7 @@
 //! What is said of the row that was added last.
 
 use super::HostRows;
-use wakepath_model::rows::{Event, message_flag, op_flag};
+use wakepath_model::rows::{Event, message_flag, op_flag, role};
 
 /// System call number of futex on x86-64.
 const FUTEX: u16 = 202;
@@ -34,6 +34,13 @@ impl HostRows {
     pub fn is_by_turn(&mut self) {
         if let Some(Event::Message(m)) = self.rows.last_mut() {
             m.flags = message_flag::BY_TURN;
+        }
+    }
+
+    /// The last message answers nothing, where turns alone would say so.
+    pub fn is_push(&mut self) {
+        if let Some(Event::Message(m)) = self.rows.last_mut() {
+            (m.role, m.flags) = (role::UNSOLICITED, message_flag::BY_TURN);
         }
     }
 

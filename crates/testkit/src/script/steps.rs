@@ -100,8 +100,7 @@ impl Player {
                 self.tasks.insert((*name).to_owned(), Task { host, number: child, leader });
                 Ok(())
             }
-            ("sends", ["frames", flow]) => self.frames(step, flow, true),
-            ("reads", ["frames", flow]) => self.frames(step, flow, false),
+            ("sends" | "reads", [what @ ("frames" | "push"), flow]) => self.frames(step, flow, verb == "sends", what),
             ("loses", ["borders", flow]) => {
                 let f = self.flow_of(flow)?;
                 let end = [f.client, f.server].into_iter().flatten().find(|end| end.0 == host);
@@ -184,8 +183,8 @@ impl Player {
         Ok(())
     }
 
-    /// Moves bytes that are of no message.
-    fn frames(&mut self, step: Step, flow: &str, is_send: bool) -> Played<()> {
+    /// Moves bytes that are of no message, or of one of the server's that answers nothing.
+    fn frames(&mut self, step: Step, flow: &str, is_send: bool, what: &str) -> Played<()> {
         let f = self.flow_of(flow)?;
         let is_client = f.client.is_some() && f.leaders[0] == step.leader;
         let way = usize::from(is_client != is_send);
@@ -199,7 +198,12 @@ impl Player {
         if !is_send {
             f.read[way] = f.sent[way];
         }
-        self.moved(step, side, bytes, if is_send { 0 } else { step.at - US }, &[])
+        self.moved(step, side, bytes.clone(), if is_send { 0 } else { step.at - US }, &[])?;
+        if let Some((host, end)) = side.filter(|_| what == "push") {
+            self.out.hosts[host].message(step.at, end, is_send, bytes, ("PUSH", "PUSH"), 0);
+            self.out.hosts[host].is_push();
+        }
+        Ok(())
     }
 
     /// Takes what there is of a reply; of several at once: their ends show behind all their heads.
