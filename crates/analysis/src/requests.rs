@@ -238,6 +238,15 @@ pub fn has_failed(e: &Exchange) -> bool {
 }
 
 impl Kind {
+    /// Counts what a request's path lacks: at which span, and why.
+    fn lacks(&mut self, holes: &[(u32, Hole)]) {
+        self.incomplete += u64::from(!holes.is_empty());
+        self.cut_off += u64::from(!holes.is_empty() && holes.iter().all(|h| h.1 == Hole::AfterRecording));
+        for (_, hole) in holes {
+            *self.holes.entry(*hole).or_default() += 1;
+        }
+    }
+
     /// Counts how a request ended; `this`: its duration (ns) and id.
     fn ended(&mut self, e: &Exchange, this: (u64, u64)) {
         self.failed += u64::from(has_failed(e));
@@ -373,13 +382,9 @@ impl Kinds {
             kind.ended(e, (duration, r.id));
         }
         let holes = r.holes();
-        kind.incomplete += u64::from(!holes.is_empty());
-        kind.cut_off += u64::from(!holes.is_empty() && holes.iter().all(|h| h.1 == Hole::AfterRecording));
+        kind.lacks(&holes);
         let leaves = |(s, t): (&Span, &Timed)| s.is_unwatched() && t.wire.is_none() && s.parent.is_some();
         kind.leaving += u64::from(r.spans.iter().zip(&timed).any(leaves));
-        for (_, h) in &holes {
-            *kind.holes.entry(*h).or_default() += 1;
-        }
         // how long it takes is not known, nor what of that its tiers take
         if r.is_in_progress() {
             return;

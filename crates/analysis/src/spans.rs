@@ -138,7 +138,7 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
         };
         let unread_ns = if served { e.client.unread_ns.min(self_ns) } else { 0 };
         self_ns -= unread_ns;
-        let unsent_ns = if served { e.unsent_ns.min(self_ns) } else { 0 };
+        let unsent_ns = if served { e.client.unsent_ns.min(self_ns) } else { 0 };
         self_ns -= unsent_ns;
         let between_ns = match (&s.caller, &s.callee) {
             _ if !served => wire.map(|w| (end.0 - start.0).saturating_sub(w.server_ns)),

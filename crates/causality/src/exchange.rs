@@ -566,7 +566,7 @@ impl<S: Steps> Engine<S> {
             ep.open.retain(|o| *o != x);
             // a message that is told late makes the end anew, which may know nothing of that
             if !e.replied && !e.one_way && e.side == Side::Server {
-                e.client.left = e.client.left.max(ep.left);
+                e.client.left = e.client.left.max(ep.other.left);
             }
             e.client.unread_ns = std::mem::take(&mut ep.unread.total_ns);
         }

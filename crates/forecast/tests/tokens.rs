@@ -107,7 +107,6 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         began: MonoNs(from),
         taken: MonoNs(from),
         read: MonoNs(0),
-        unsent_ns: 0,
         awaits: false,
         reply_began: MonoNs(to),
         ended: MonoNs(to),

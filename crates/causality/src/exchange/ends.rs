@@ -166,6 +166,8 @@ pub(super) struct OtherEnd {
     pub(super) flow: EndpointId,
     /// The ports, where an address talks to itself.
     ports: Option<Box<Ports>>,
+    /// When it closed or reset the connection; 0: it did not.
+    pub(super) left: MonoNs,
 }
 
 /// What a flow moved before it was known which end it is.
@@ -217,8 +219,6 @@ pub(super) struct Ep {
     /// What was moved before its side was known.
     pub(super) early: Option<Box<Early>>,
     pub(super) other: OtherEnd,
-    /// When the other end closed or reset it; 0: it did not.
-    pub(super) left: MonoNs,
     /// It was shut or closed at this end.
     pub(super) is_shut: bool,
     /// It was called for, and nothing was asked on it yet.
@@ -404,7 +404,7 @@ impl Ends {
         if let Some(ep) = self.get_mut(&r.flow) {
             let is_to_itself = r.laddr == r.raddr && r.rport != 0;
             let ports = is_to_itself.then(|| Box::new((r.lport, r.rport, r.laddr, r.netns)));
-            ep.other = OtherEnd { flow: peer, ports };
+            (ep.other.flow, ep.other.ports) = (peer, ports);
         }
         if let Some(other) = self.get_mut(&peer) {
             other.other.flow = r.flow;

@@ -74,9 +74,9 @@ impl Left {
 impl<S: Steps> Engine<S> {
     /// The other end of a server's connection closed or reset it: noted for what is not replied to then.
     pub(super) fn client_left(&mut self, flow: EndpointId, at: MonoNs) {
-        let is_there = |ep: &&mut Ep| ep.left == MonoNs(0) && !ep.is_shut && ep.closed_by().is_none();
+        let is_there = |ep: &&mut Ep| ep.other.left == MonoNs(0) && !ep.is_shut && ep.closed_by().is_none();
         if let Some(ep) = self.eps.get_mut(&flow).filter(is_there) {
-            ep.left = at;
+            ep.other.left = at;
         }
     }
 
@@ -96,10 +96,10 @@ impl<S: Steps> Engine<S> {
     /// A server's connection is over: what it was asked there and has not replied to, it works on where it was the client that left.
     pub(super) fn works_on(&mut self, flow: EndpointId, at: MonoNs, reset: bool) {
         let Some(ep) = self.eps.get_mut(&flow) else { return };
-        if ep.side != Some(Side::Server) || ep.left == MonoNs(0) {
+        if ep.side != Some(Side::Server) || ep.other.left == MonoNs(0) {
             return;
         }
-        let (left, closed_by) = (ep.left, ep.closed_by());
+        let (left, closed_by) = (ep.other.left, ep.closed_by());
         for x in ep.open.clone() {
             let e = self.xs.get_mut(x);
             let is_whole = e.reply_start != OPEN && (e.open_ended || e.reply_end == OPEN) && !reset;

@@ -47,6 +47,8 @@ impl Queued {
 /// What a server's client did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByClient {
+    /// The time in which the server had read all that had come of the request, and the rest had not (ns).
+    pub unsent_ns: u64,
     /// The time of the reply in which bytes found no room, since the client had not read those before (ns).
     pub unread_ns: u64,
     /// When it closed or reset the connection before the reply was complete; 0: it did not.
@@ -79,8 +81,6 @@ pub struct Exchange {
     pub received_to: u64,
     /// When a part of it was read last (server; 0 where that was not more than its head's part).
     pub read: MonoNs,
-    /// Of a server, the time in which it had read all that had come of the request, and the rest had not (ns).
-    pub unsent_ns: u64,
     /// When its first byte was taken or sent (entry of the call where sent).
     pub began: MonoNs,
     /// When the head was complete at the endpoint's task.
@@ -157,7 +157,6 @@ impl Exchange {
             arrived: MonoNs(0),
             received_to: 0,
             read: MonoNs(0),
-            unsent_ns: 0,
             began: MonoNs(0),
             taken: MonoNs(0),
             reply_began: MonoNs(0),
@@ -198,7 +197,7 @@ impl Exchange {
             let read = if self.read.0 == 0 { self.taken } else { self.read };
             let came = if r.arrived.0 == 0 { r.at } else { r.arrived };
             let since = if r.arrived.0 == 0 { read.max(r.entry) } else { read };
-            self.unsent_ns += came.0.saturating_sub(since.0);
+            self.client.unsent_ns += came.0.saturating_sub(since.0);
             self.read = r.at;
         }
         self.received_to = self.received_to.max(r.end);
