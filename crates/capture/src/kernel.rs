@@ -259,8 +259,12 @@ impl KernelSource {
     /// Hands over committed records in time order, up to `until_ns`; the number handed over.
     ///
     /// A program that was interrupted between taking its time and writing its record may deliver late: give an `until_ns`
-    /// a few milliseconds before now, and bear small inversions.
+    /// a few milliseconds before now, and bear small inversions. Where a record is being written for longer, later ones of all
+    /// processors wait for it, up to a second. `u64::MAX` is the end: all that is left, after [`KernelSource::detach`].
     pub fn drain(&mut self, until_ns: u64, mut sink: impl FnMut(Frame<'_>)) -> u64 {
+        if until_ns == u64::MAX {
+            return self.rings.finish(self.key, &mut sink);
+        }
         self.rings.drain(self.key, until_ns, &mut sink)
     }
 
@@ -277,6 +281,8 @@ impl KernelSource {
                 *s += d;
             }
         }
+        // of what kind they were is not known
+        sum[w::DROP_OP as usize] += self.rings.abandoned();
         sum
     }
 

@@ -41,6 +41,9 @@ pub trait Vantage {
     fn pause(&mut self, found: u64, size: u64) -> Duration;
 }
 
+/// Pause where the rings are no emptier after a look.
+const HELD_PAUSE: Duration = Duration::from_millis(1);
+
 /// Records until the end; gives the exit code.
 pub fn pump(vantage: &mut impl Vantage, ending: &mut Ending) -> Result<i32> {
     let begin = monotonic_ns();
@@ -67,8 +70,12 @@ pub fn pump(vantage: &mut impl Vantage, ending: &mut Ending) -> Result<i32> {
             return Ok(status);
         }
         let pause = vantage.pause(found, size);
-        if vantage.backlog().0 < size / 8 {
+        let left = vantage.backlog().0;
+        if left < size / 8 {
             std::thread::sleep(pause);
+        } else if left >= found {
+            // a record that is being written may hold back the rest, and who writes it may need this processor
+            std::thread::sleep(pause.min(HELD_PAUSE));
         }
     }
 }

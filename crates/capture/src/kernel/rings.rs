@@ -4,6 +4,7 @@ use super::skel::{WakepathSkel, types};
 use crate::CaptureError;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
 use wakepath_wire::{self as w, Frame};
 
 /// The rings as this process sees them.
@@ -22,7 +23,19 @@ pub(super) struct Rings {
     /// Whether more is to come of each ring's last operation. An interrupt may have written in between, later than what is to
     /// come: no other processor's operation comes before that.
     goes_on: Vec<bool>,
+    /// Time of the newest record that each ring handed over.
+    last_ns: Vec<u64>,
+    /// At which place each ring waits for a record, and since when: its room is taken, and it is not written yet.
+    unwritten: Vec<(u64, u64)>,
+    /// Records whose room was taken and that nobody wrote until the end.
+    abandoned: u64,
 }
+
+/// Longest that a record which is still being written holds back later ones of other processors (ns). A program writes in less than
+/// a microsecond; but one in a probe of a program may be preempted there, and goes on when its thread runs again.
+const HOLD_NS: u64 = 1_000_000_000;
+/// How long the end waits for such records.
+const LAST_WAIT: Duration = Duration::from_millis(100);
 
 /// Later than all records.
 const NOTHING: u64 = u64::MAX;
@@ -51,8 +64,14 @@ impl Rings {
             return Err(CaptureError::Load(format!("mapping the rings: {}", std::io::Error::last_os_error())));
         }
         let control = &raw const skel.maps.bss_data.as_deref().expect("the object has .bss").cpus[0];
-        Ok(Rings {
-            base: base.cast(),
+        Ok(Rings::over(base.cast(), mapped, ring_bytes, control, cpus))
+    }
+
+    /// Rings that begin at `base`, where `mapped` bytes are mapped.
+    fn over(base: *const u8, mapped: usize, ring_bytes: u32, control: *const types::cpu_state, cpus: usize) -> Rings {
+        let stride = ring_bytes as usize + w::RING_SLACK as usize;
+        Rings {
+            base,
             mapped,
             stride: stride.next_multiple_of(8),
             ring_bytes: ring_bytes.into(),
@@ -62,7 +81,10 @@ impl Rings {
             written: vec![0; cpus],
             next_ns: vec![NOTHING; cpus],
             goes_on: vec![false; cpus],
-        })
+            last_ns: vec![0; cpus],
+            unwritten: vec![(0, 0); cpus],
+            abandoned: 0,
+        }
     }
 
     fn head(&self, cpu: usize) -> &AtomicU64 {
@@ -142,6 +164,53 @@ impl Rings {
         Some((unsafe { std::slice::from_raw_parts(p, bytes) }, ts))
     }
 
+    /// Up to when records may be handed over, given that a ring waits for one that is being written: that one is later than those
+    /// before it, and others may be later than that one. Not for ever, and not until rings are full.
+    fn held(&mut self, cpu: usize, until_ns: u64) -> u64 {
+        let at = self.cursor[cpu];
+        if at >= self.written[cpu] || until_ns == u64::MAX {
+            return until_ns;
+        }
+        if self.unwritten[cpu].0 != at || self.unwritten[cpu].1 == 0 {
+            self.unwritten[cpu] = (at, until_ns);
+        }
+        let is_too_long = until_ns.saturating_sub(self.unwritten[cpu].1) > HOLD_NS;
+        let (fullest, size) = self.fullest();
+        if is_too_long || fullest > size / 2 { until_ns } else { self.last_ns[cpu].min(until_ns) }
+    }
+
+    /// The last look, when the programs are gone: waits a little for records that are still being written, and leaves out those that
+    /// nobody writes any more. Their length is not known; the next record tells itself by its mark.
+    pub fn finish(&mut self, key: u32, sink: &mut impl FnMut(Frame<'_>)) -> u64 {
+        let mut count = self.drain(key, u64::MAX, sink);
+        let begun = Instant::now();
+        while (0..self.cpus).any(|cpu| self.cursor[cpu] < self.written[cpu]) {
+            if begun.elapsed() < LAST_WAIT {
+                std::thread::sleep(Duration::from_millis(1));
+            } else {
+                (0..self.cpus).for_each(|cpu| self.skip_unwritten(cpu, key));
+            }
+            count += self.drain(key, u64::MAX, sink);
+        }
+        count
+    }
+
+    fn skip_unwritten(&mut self, cpu: usize, key: u32) {
+        if self.cursor[cpu] >= self.written[cpu] || self.peek(cpu, key).is_some() {
+            return;
+        }
+        self.abandoned += 1;
+        self.goes_on[cpu] = false;
+        while self.cursor[cpu] < self.written[cpu] && self.peek(cpu, key).is_none() {
+            self.cursor[cpu] += 8;
+        }
+    }
+
+    /// Records whose room was taken and that nobody wrote.
+    pub fn abandoned(&self) -> u64 {
+        self.abandoned
+    }
+
     /// Bytes that wait in the fullest ring, and how many each has room for.
     pub fn fullest(&self) -> (u64, u64) {
         let fullest = (0..self.cpus).map(|c| self.head(c).load(Ordering::Relaxed).saturating_sub(self.cursor[c])).max();
@@ -153,6 +222,12 @@ impl Rings {
         const GIVE_BACK: u64 = 64 << 10;
         let mut count = 0;
         self.look(key);
+        let mut until_ns = until_ns;
+        for cpu in 0..self.cpus {
+            if self.next_ns[cpu] == NOTHING {
+                until_ns = until_ns.min(self.held(cpu, until_ns));
+            }
+        }
         loop {
             // run on with the oldest record's ring up to the next oldest's time
             let (cpu, first_ns, second_ns) = self.oldest();
@@ -171,12 +246,16 @@ impl Rings {
                 let goes_on = goes_on(&frame).unwrap_or(self.goes_on[cpu]);
                 sink(frame);
                 self.goes_on[cpu] = goes_on;
+                self.last_ns[cpu] = self.last_ns[cpu].max(ts);
                 let before = self.cursor[cpu];
                 self.cursor[cpu] += n;
                 count += 1;
                 if before / GIVE_BACK != self.cursor[cpu] / GIVE_BACK {
                     self.give_back(cpu);
                 }
+            }
+            if self.next_ns[cpu] == NOTHING {
+                until_ns = self.held(cpu, until_ns);
             }
         }
         if count > 0 {
@@ -201,3 +280,6 @@ fn page_up(n: usize) -> usize {
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
     n.next_multiple_of(page)
 }
+
+#[cfg(test)]
+mod tests;
