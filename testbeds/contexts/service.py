@@ -1,4 +1,4 @@
-"""A service whose handlers call another one: `service.py down`, or `service.py [uvloop-]task|layers|connection|threads DOWN`. Prints its port.
+"""A service whose handlers call another one: `service.py down`, or `service.py [uvloop-]task|layers|connection|threads DOWN [PORT]`. Prints its port.
 
 GET /x/NAME leads to two calls at once of GET /down/NAME, on connections that the handlers share. `task`: each request has an
 asyncio task of its own, as under uvicorn; `layers`: that one waits for a task in a task, as for a time-out; `connection`: each
@@ -120,16 +120,16 @@ async def threads(down):
         threading.Thread(target=by_thread, args=(connection, down), daemon=True).start()
 
 
-async def main(kind, down=None):
+async def main(kind, down=None, port=0):
     if kind == "threads":
         return await threads(int(down))
     connections = Connections(int(down)) if down else None
     of_requests = {"task": work, "layers": layers}.get(kind)
     if of_requests:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: OfRequests(connections, of_requests), "127.0.0.1", 0)
+        server = await loop.create_server(lambda: OfRequests(connections, of_requests), "127.0.0.1", int(port))
     else:
-        server = await asyncio.start_server(lambda r, w: of_connection(connections, r, w), "127.0.0.1", 0)
+        server = await asyncio.start_server(lambda r, w: of_connection(connections, r, w), "127.0.0.1", int(port))
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 

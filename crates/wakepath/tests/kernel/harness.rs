@@ -375,6 +375,11 @@ pub fn pause(ms: u64) {
 /// Longer than anything here takes, on a machine however busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// A port at which nobody listens now.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).and_then(|l| l.local_addr()).expect("a port").port()
+}
+
 /// Waits for what comes soon.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();

@@ -3,7 +3,7 @@
 use crate::harness::*;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -64,10 +64,6 @@ fn tcp(port: u16) -> String {
         "import socket\nl = socket.create_server(('127.0.0.1', {port}))\nprint('up')\n\
          while True:\n  c, _ = l.accept()\n  c.sendall(c.recv(100) + b'!')\n  c.close()"
     )
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|l| l.local_addr()).expect("a port").port()
 }
 
 fn ask(port: u16) {
