@@ -1,11 +1,14 @@
 """Statements that are easily false, for `bench/waits`: of a wait for a thread of a pool (no lock), for a process that was stopped,
-for a connection that nobody accepts, for a handshake, for a client's body, and of a worker that waits for work. The system is
-testbeds/cases/tools/statements-server. What `wakepath why` puts first must be right, or say that it is not known."""
+for a connection that nobody accepts, for a handshake, for a client's body, and of a worker that waits for work; of clients that
+leave, of errors that are 4xx, of a fetch that others wait for, of calls that the program makes by itself, and of paths that end where
+nobody watches. The system is testbeds/cases/tools/statements-server. What is said must be right, or say that it is not known."""
 
 import json
 import shutil
 import socket
+import struct
 import sys
+import threading
 import time
 
 from parts.programs import ROOT, Failed, Recording, free_port, keep, program, run, server, until_answered
@@ -35,10 +38,36 @@ def ask(sock, name, is_slow):
         got += piece
 
 
+def leave(port):
+    """Asks, and closes the connection before the answer; every other time by a reset."""
+    for number in range(REQUESTS // EVERY):
+        with socket.create_connection(("127.0.0.1", port)) as sock:
+            sock.sendall(b"GET /work?slow HTTP/1.1\r\nHost: front\r\n\r\n")
+            time.sleep(LATE_S / 3)
+            if number % 2:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    time.sleep(2 * LATE_S)
+
+
+def together(port):
+    """Two clients, of which the second asks for what the first one has had fetched, and others in between."""
+    for _ in range(REQUESTS // EVERY):
+        pair = [threading.Thread(target=load, args=(port, "one")) for _ in range(2)]
+        for thread in pair:
+            thread.start()
+            time.sleep(0.01)
+        for thread in pair:
+            thread.join()
+
+
 def load(port, name):
     """All requests, over one connection."""
+    if name == "left":
+        return leave(port)
+    if name == "fetched":
+        return together(port)
     with socket.create_connection(("127.0.0.1", port)) as sock:
-        for number in range(REQUESTS):
+        for number in range(EVERY if name == "one" else REQUESTS):
             ask(sock, name, number % EVERY == EVERY - 1)
 
 
@@ -63,6 +92,62 @@ def verdict_of_worker(trace, _port):
     if false:
         return "false", f"{', '.join(false)} among the requests"
     return ("named" if requests["awaited"] else "unknown"), "no word of BRPOP"
+
+
+def kind_of(trace, port):
+    """What `wakepath requests` says of the front's requests."""
+    answered = answer(trace, "requests")
+    kinds = [k for k in answered["kinds"] if k["service"].endswith(f":{port}")]
+    if len(kinds) != 1:
+        raise Failed(f"the front has {len(kinds)} kinds of requests")
+    return answered, kinds[0]
+
+
+def verdict_of_left(trace, port):
+    """Who leaves has left, however the server's attempt to reply ended."""
+    _, kind = kind_of(trace, port)
+    words = f"left {kind['left']}, reset {kind['reset']}, cut {kind['cut']} of {kind['count']}"
+    is_right = kind["left"] == kind["count"] == REQUESTS // EVERY
+    return ("false" if kind["reset"] + kind["cut"] else "named" if is_right else "unknown"), words
+
+
+def verdict_of_missing(trace, port):
+    """A service of which everything is answered with 404 has errors, and triage says so."""
+    kind_of(trace, port)
+    fails = [f for f in answer(trace, "triage")["findings"] if f["section"] == "fails"]
+    return ("named" if any("404" in f["sentence"] for f in fails) else "false"), fails[0]["sentence"]
+
+
+def verdict_of_fetched(trace, _port):
+    """Who looked by a timer whether another's fetch was done did not sleep of its own accord."""
+    first = first_difference(trace, "GET /work")
+    is_false = "its own timer" in first["text"] and is_front(first, _port)
+    return ("false" if is_false else "unknown" if first["cause"] == UNKNOWN else "named"), first["text"]
+
+
+def verdict_of_alone(trace, port):
+    """Where one request is open at a time, no call is one that several could have made."""
+    answered, kind = kind_of(trace, port)
+    why = [why for why, _ in kind["why_incomplete"]] + [why for o in answered["orphans"] for why, _ in o["why"]]
+    return ("false" if any("several requests" in each for each in why) else "named"), "; ".join(why)
+
+
+def verdict_of_unwatched(trace, port):
+    """Paths that end at a service that is not watched are told in the total."""
+    answered, kind = kind_of(trace, port)
+    is_said = kind["leaving"] == kind["count"] and [u["calls"] for u in answered["unwatched"]] == [kind["count"]]
+    return ("named" if is_said else "false"), f"{kind['leaving']} of {kind['count']} leave"
+
+
+def verdict_of_handshake(trace, port):
+    """The back's sleep before its handshake is the back's, in `why` and in `requests`."""
+    verdict, words = by("timer", is_elsewhere)(trace, port)
+    _, kind = kind_of(trace, port)
+    own = next(t["self_ns"] for t in kind["tiers"] if t["service"] == kind["service"])
+    handshake = sum(t["handshake_ns"] for t in kind["tiers"])
+    if 2 * own > kind["mean_ns"] or 2 * handshake < kind["mean_ns"]:
+        return "false", f"{own} ns of {kind['mean_ns']} are the front's own, {handshake} ns handshakes"
+    return verdict, words
 
 
 def by(cause, is_where=lambda difference, port: True):
@@ -92,9 +177,14 @@ VERDICTS = {
     "held_mutex": by("lock", is_front),
     "stopped_before": by("not_taken", is_elsewhere),
     "unaccepted": by("not_taken", is_elsewhere),
-    "handshake": by("timer", is_elsewhere),
+    "handshake": verdict_of_handshake,
     "body": lambda trace, port: by("slow_sender", is_front)(trace, port, "POST /work"),
     "worker": verdict_of_worker,
+    "left": verdict_of_left,
+    "missing": verdict_of_missing,
+    "fetched": verdict_of_fetched,
+    "alone": verdict_of_alone,
+    "unwatched": verdict_of_unwatched,
 }
 
 

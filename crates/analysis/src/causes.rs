@@ -392,9 +392,14 @@ causes! {
         name: "timer",
         what: "it slept until a time",
         known_by: "a timer ended a wait that was for nothing else",
+        reasons: &[reasons::LOOP_TIMER],
         states: &[State::Timer],
         names_request: true,
-        says: &[say("{service} sleeping until its own timer")],
+        says: &[
+            when(When::Because(reasons::LOOP_TIMER), "{service} waiting inside its event loop until a timer: asleep, or until \
+                     another request was done"),
+            say("{service} sleeping until its own timer"),
+        ],
         adds: &[say(", in {call}")],
     }
     /// A futex on which another task woke it, or nobody before its timeout: a lock, a condition, work, or a sleep of its runtime.

@@ -209,7 +209,7 @@ impl<'f> Names<'f> {
     }
 
     /// The task itself, or where it is not known, one that listens at the port.
-    fn serves(&self, host: HostId, task: TaskId, port: u16) -> TaskId {
+    pub(crate) fn serves(&self, host: HostId, task: TaskId, port: u16) -> TaskId {
         if self.tasks.contains_key(&(host, task)) || port == 0 {
             return task;
         }

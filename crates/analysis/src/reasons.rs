@@ -46,6 +46,10 @@ reasons! {
     /// Which socket it was is not known.
     NO_SOCKET = "the network woke it; which connection it was is not known",
         "the record names only the network, and the task used no connection afterwards";
+    /// A loop went on with a request by a timer, and had served others meanwhile.
+    LOOP_TIMER = "a timer let its loop go on with it, after inputs of other requests",
+        "the request slept, or waited inside the program for something that a timer looks for again and again, as what \
+         another request fetches into a cache (nginx's `proxy_cache_lock`): which of the two is not in the record";
     /// The handshake of a connection.
     CONNECTING = "the connection was being established",
         "the other kernel and the network took this time, until the handshake was done";

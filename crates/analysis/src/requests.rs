@@ -411,8 +411,10 @@ impl Kinds {
                 name = "(other)".into();
             }
             if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()) {
-                if span.callee.is_some() && !self.known_as.contains_key(&name) {
-                    self.known_as.insert(name.clone(), names.known_as(half.host, half.exchange.task));
+                // the thread that served one request may not be known, and that of another one is
+                if span.callee.is_some() && self.known_as.get(&name).is_none_or(Option::is_none) {
+                    let task = names.serves(half.host, half.exchange.task, half.place.lport);
+                    self.known_as.insert(name.clone(), names.known_as(half.host, task));
                 }
                 if span.parent.is_some() {
                     let seen = span.caller.as_ref().map_or(half, |caller| caller);

@@ -117,6 +117,8 @@ impl fmt::Display for Rule {
 pub enum Hole {
     /// Several requests could have made the call.
     Ambiguous,
+    /// No other open request could have made the call; but the program could by itself, or one that was over.
+    Itself,
     /// Seen on the wire only: whoever sent it was at work on requests, and no identifier in it is one of theirs.
     Unwitnessed,
     /// Events were lost between the request and the call.
@@ -147,6 +149,9 @@ impl Hole {
     pub const fn name(self) -> &'static str {
         match self {
             Hole::Ambiguous => "a call that several requests could have made",
+            Hole::Itself => {
+                "a call of the one open request, or of none (the program's own, or work after a reply)"
+            }
             Hole::Unwitnessed => "its caller may be another request: nothing on the wire says which",
             Hole::Losses => "events were lost meanwhile",
             Hole::BeforeRecording => "it began before the recording",

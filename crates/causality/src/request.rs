@@ -53,7 +53,8 @@ impl Span {
 
     /// Why it is not whole: what the linker found, calls that may be its, or its reply, where the recording ended before that.
     pub fn missing(&self) -> Option<Hole> {
-        let doubts = (self.doubts > 0).then_some(Hole::Ambiguous);
+        let is_alone = self.doubts as usize == self.open_calls.len() && self.open_calls.iter().all(|c| c.others == 0);
+        let doubts = (self.doubts > 0).then_some(if is_alone { Hole::Itself } else { Hole::Ambiguous });
         self.hole.or(doubts).or(self.is_in_progress().then_some(Hole::AfterRecording))
     }
 

@@ -290,6 +290,20 @@ impl GroupView {
     }
 }
 
+impl GroupView {
+    /// Why none of them could be examined.
+    fn why_nothing(&self) -> String {
+        let left_out = [(self.incomplete, "with an incomplete path"), (self.unanswered, "without a complete reply")];
+        let left_out: Vec<String> =
+            left_out.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", units::count(*n))).collect();
+        match (self.found, left_out.is_empty()) {
+            (0, _) => format!("no request belongs to {}", self.label),
+            (_, true) => format!("the waits of {} could not be followed", self.label),
+            (_, false) => format!("none of {} could be examined ({})", self.label, left_out.join(", ")),
+        }
+    }
+}
+
 /// The answer in one sentence; before it, whom it is not of.
 fn sentence(k: &KindView, words: &Words<'_>) -> String {
     // of those of which nothing follows, nothing needs to be said first
@@ -307,13 +321,7 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
     let (slow, typical) = (units::duration(k.slow.mean_ns), units::duration(k.typical.mean_ns));
     if k.slow.count == 0 || k.typical.count == 0 {
         let who = if k.slow.count == 0 { &k.slow } else { &k.typical };
-        return format!(
-            "{kind}: nothing can be said, because none of {} could be examined ({} with an incomplete path, {} \
-             without a complete reply).",
-            who.label,
-            units::count(who.incomplete),
-            units::count(who.unanswered),
-        );
+        return format!("{kind}: nothing can be said, because {}.", who.why_nothing());
     }
     let head = match words.mode {
         Mode::Slowest => {

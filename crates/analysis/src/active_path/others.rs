@@ -11,7 +11,7 @@ use wakepath_causality::evidence::Class;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId};
 use wakepath_model::rows::{Cause, OpRow, Side, TcpState, WaitRow, cause, op};
 
-const OTHERS: Evidence = ("others' inputs", Class::ByRule);
+pub(super) const OTHERS: Evidence = ("others' inputs", Class::ByRule);
 /// Most waits of a loop between two polls that are looked at.
 const WORK_MAX: usize = 4096;
 

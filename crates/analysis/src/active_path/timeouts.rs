@@ -3,6 +3,7 @@
 
 use super::locks::futex_name;
 use super::locks::{is_lock_call, is_poll};
+use super::others::OTHERS;
 use super::untaken::untaken;
 use super::{Evidence, Frame, Walk, What, because};
 use crate::names::remote_of;
@@ -72,6 +73,10 @@ impl Walk<'_> {
             return;
         }
         match self.awaited(f.host, w) {
+            // whose timer it was is not known: such a loop may also look again and again whether another request is done
+            Awaited::Time if f.evidence == Some(OTHERS) => {
+                self.tell_wait(&f, State::Timer, What { reason: Some(reasons::LOOP_TIMER), ..what })
+            }
             Awaited::Time => self.tell_wait(&f, State::Timer, what),
             Awaited::Lock => self.tell_wait(&f, State::Lock, what),
             Awaited::Answer(flow) => {

@@ -30,6 +30,8 @@ pub(super) struct Suspects {
     pub(super) crowd: Option<Scope>,
     /// Somebody who is no open request could have, too: one that was answered, or the program itself, as it was seen to.
     pub(super) are_not_all: bool,
+    /// It was a single request when the call was made.
+    pub(super) is_one: bool,
 }
 
 impl Suspects {

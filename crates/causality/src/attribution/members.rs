@@ -162,8 +162,10 @@ impl Facts<'_> {
     }
 
     /// Call `y` may be any suspect's.
-    pub(super) fn doubt(&mut self, xs: &Slab, y: ExId, suspects: Suspects, is_lossy: bool) {
-        let others = self.count(&suspects).saturating_sub(1) as u32;
+    pub(super) fn doubt(&mut self, xs: &Slab, y: ExId, mut suspects: Suspects, is_lossy: bool) {
+        let count = self.count(&suspects);
+        suspects.is_one = count == 1;
+        let others = count.saturating_sub(1) as u32;
         let doubted = Rc::new(DoubtedCall { call: y, exchange: xs.get(y).clone(), others });
         for &s in &suspects.few {
             let r = &mut self.state_mut(s).request;

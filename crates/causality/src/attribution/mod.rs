@@ -499,6 +499,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         let (doubts, open_calls) = self.facts.doubts_of(x);
         let s = self.facts.state_mut(x);
+        let is_alone = s.call.suspects.as_ref().is_some_and(|all| all.is_one);
+        let parent = parent.map(|hole| if hole == Hole::Ambiguous && is_alone { Hole::Itself } else { hole });
         s.given = true;
         let hole = match () {
             () if s.request.lossy => Some(Hole::Losses),

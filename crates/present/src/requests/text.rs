@@ -300,7 +300,7 @@ impl RequestsView {
         let what = |a: &AwaitedView| {
             let (count, answered) = (units::count(a.count), units::count(a.answered));
             format!(
-                "{} at {} × {count} ({answered} answered, longest {})",
+                "{} at {} × {count} ({answered} came to an end, the longest after {})",
                 a.asked,
                 a.service,
                 units::duration(a.longest_ns)
@@ -310,6 +310,8 @@ impl RequestsView {
         let line =
             format!("Not counted as requests, since they ask to wait for something to happen: {}.", what.join(", "));
         below(out, &line, Tint::Plain, style);
+        let line = "Such a wait ends when it happens, or when the time that was given for it is up; which of the two is not recorded.";
+        below(out, line, Tint::Plain, style);
     }
 }
 
