@@ -438,6 +438,13 @@ def retried(place):
     return proxied(place, "drops", 2, "proxy_next_upstream error timeout http_503; proxy_next_upstream_tries 20;")
 
 
+def bun(place):
+    """Bun, whose own client for HTTP works in a thread of its own."""
+    port = free_port()
+    env = {"REDIS": place.redis(), "DOWN": place.plain(), "MODULES": HAVE / "node"}
+    return place.start("bun", [BUN, CODE / "bun.js"], port, **env)
+
+
 def nats(place):
     """A service that asks a worker by NATS, with an inbox for the answer."""
     bus, port, down = free_port(), free_port(), place.plain()
@@ -451,7 +458,8 @@ def nats(place):
 def celery(place):
     """Django, whose requests wait for a task of Celery's, by Redis."""
     port, env = free_port(), {"REDIS": place.redis(), "DOWN": place.plain()}
-    line = [PYTHON, "-m", "celery", "--workdir", CODE, "-A", "chores", "worker", "-c", 2, "--without-gossip", "--without-mingle"]
+    line = [PYTHON, "-m", "celery", "--workdir", CODE, "-A", "chores", "worker", "-c", 2, "--without-gossip", "--without-mingle",
+            "--loglevel", "info"]
     words = place.stack.enter_context(open(place.at / "worker.log", "w", encoding="utf-8"))
     more = {"env": {**place.env, **{k: str(v) for k, v in env.items()}}, "stderr": words, "cwd": place.at}
     place.stack.enter_context(server(line, **more))
@@ -460,6 +468,7 @@ def celery(place):
     return place.start("django", line, port, **env)
 
 
+BUN = HAVE / "node/node_modules/bun/bin/bun.exe"
 UVLOOP = next(VENV.glob("lib/*/site-packages/uvloop"), VENV / "uvloop")
 DATABASE = "/usr/lib/postgresql/*/bin/initdb"
 # What a system is called, what it needs, how it is started.
@@ -502,6 +511,7 @@ MORE = {
     "mcp": mcp,
     "leaving": leaving,
     "retried": retried,
+    "bun": bun,
     "nats": nats,
     "celery": celery,
     "ws-ids": sockets("ws", "ids"),
@@ -514,6 +524,7 @@ MORE = {
 NEEDS = {
     "leaving": ["nginx"],
     "retried": ["nginx"],
+    "bun": [str(BUN), "redis-server"],
     "nats": ["nats-server", str(PYTHON)],
     "celery": ["redis-server", str(VENV / "bin/celery")],
     **{name: ["node", str(HAVE / "node/node_modules/ws"), str(PYTHON)] for name in MORE if name.startswith("ws-")},
