@@ -376,10 +376,14 @@ def hedged(place):
     return place.start("hedged", [SYSTEM_PYTHON, CODE / "hedged.py", port, place.log, *behind], port)
 
 
-def child(place):
-    """A service that asks its children by pipes."""
-    port = free_port()
-    return place.start("child", [SYSTEM_PYTHON, CODE / "child.py", port, place.log, place.plain("down")], port)
+def child(how):
+    """A service that asks its children by pipes or by pairs of sockets, or starts one for each request."""
+
+    def start(place):
+        port = free_port()
+        return place.start("child", [SYSTEM_PYTHON, CODE / "child.py", port, place.log, place.plain("down"), how], port)
+
+    return start
 
 
 def sockets(server, how):
@@ -507,7 +511,9 @@ MORE = {
     "mod_wsgi": mod_wsgi,
     "passing": passing,
     "hedged": hedged,
-    "child": child,
+    "child": child("pipes"),
+    "child-pairs": child("pairs"),
+    "child-cgi": child("cgi"),
     "mcp": mcp,
     "leaving": leaving,
     "retried": retried,
