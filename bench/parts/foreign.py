@@ -376,10 +376,14 @@ def hedged(place):
     return place.start("hedged", [SYSTEM_PYTHON, CODE / "hedged.py", port, place.log, *behind], port)
 
 
-def child(place):
-    """A service that asks its children by pipes."""
-    port = free_port()
-    return place.start("child", [SYSTEM_PYTHON, CODE / "child.py", port, place.log, place.plain("down")], port)
+def child(how):
+    """A service that asks its children by pipes or by pairs of sockets, or starts one for each request."""
+
+    def start(place):
+        port = free_port()
+        return place.start("child", [SYSTEM_PYTHON, CODE / "child.py", port, place.log, place.plain("down"), how], port)
+
+    return start
 
 
 def sockets(server, how):
@@ -438,6 +442,13 @@ def retried(place):
     return proxied(place, "drops", 2, "proxy_next_upstream error timeout http_503; proxy_next_upstream_tries 20;")
 
 
+def bun(place):
+    """Bun, whose own client for HTTP works in a thread of its own."""
+    port = free_port()
+    env = {"REDIS": place.redis(), "DOWN": place.plain(), "MODULES": HAVE / "node"}
+    return place.start("bun", [BUN, CODE / "bun.js"], port, **env)
+
+
 def nats(place):
     """A service that asks a worker by NATS, with an inbox for the answer."""
     bus, port, down = free_port(), free_port(), place.plain()
@@ -451,7 +462,8 @@ def nats(place):
 def celery(place):
     """Django, whose requests wait for a task of Celery's, by Redis."""
     port, env = free_port(), {"REDIS": place.redis(), "DOWN": place.plain()}
-    line = [PYTHON, "-m", "celery", "--workdir", CODE, "-A", "chores", "worker", "-c", 2, "--without-gossip", "--without-mingle"]
+    line = [PYTHON, "-m", "celery", "--workdir", CODE, "-A", "chores", "worker", "-c", 2, "--without-gossip", "--without-mingle",
+            "--loglevel", "info"]
     words = place.stack.enter_context(open(place.at / "worker.log", "w", encoding="utf-8"))
     more = {"env": {**place.env, **{k: str(v) for k, v in env.items()}}, "stderr": words, "cwd": place.at}
     place.stack.enter_context(server(line, **more))
@@ -460,6 +472,7 @@ def celery(place):
     return place.start("django", line, port, **env)
 
 
+BUN = HAVE / "node/node_modules/bun/bin/bun.exe"
 UVLOOP = next(VENV.glob("lib/*/site-packages/uvloop"), VENV / "uvloop")
 DATABASE = "/usr/lib/postgresql/*/bin/initdb"
 # What a system is called, what it needs, how it is started.
@@ -498,10 +511,13 @@ MORE = {
     "mod_wsgi": mod_wsgi,
     "passing": passing,
     "hedged": hedged,
-    "child": child,
+    "child": child("pipes"),
+    "child-pairs": child("pairs"),
+    "child-cgi": child("cgi"),
     "mcp": mcp,
     "leaving": leaving,
     "retried": retried,
+    "bun": bun,
     "nats": nats,
     "celery": celery,
     "ws-ids": sockets("ws", "ids"),
@@ -514,6 +530,7 @@ MORE = {
 NEEDS = {
     "leaving": ["nginx"],
     "retried": ["nginx"],
+    "bun": [str(BUN), "redis-server"],
     "nats": ["nats-server", str(PYTHON)],
     "celery": ["redis-server", str(VENV / "bin/celery")],
     **{name: ["node", str(HAVE / "node/node_modules/ws"), str(PYTHON)] for name in MORE if name.startswith("ws-")},

@@ -1,9 +1,12 @@
-"""A thread a connection, before children that are asked by lines on standard input and answer by lines on standard output, as
-language servers and MCP servers are. A child asks the service behind. usage: child.py PORT LOG DOWN_PORT"""
+"""A thread a connection, before children that ask the service behind. usage: child.py PORT LOG DOWN_PORT pipes|pairs|cgi
+
+pipes: children are asked by lines on standard input and answer by lines on standard output, as language servers and MCP servers are.
+pairs: the same, where both are one pair of sockets. cgi: one child for each request, which is asked by its arguments."""
 
 import http.server
 import os
 import queue
+import socket
 import socketserver
 import subprocess
 import sys
@@ -19,11 +22,45 @@ for line in sys.stdin:
     print("done", flush=True)
 """
 
+ONCE = """
+import http.client, sys
+down = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]))
+down.request("GET", f"/down?rid={sys.argv[2]}")
+down.getresponse().read()
+print("done")
+"""
+
 log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND)
 idle = queue.Queue()
-for _ in range(CHILDREN):
+how = sys.argv[4]
+
+
+def child():
+    """The files by which it is asked, and answers."""
     line = [sys.executable, "-c", CHILD, sys.argv[3]]
-    idle.put(subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1))
+    if how == "pipes":
+        process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        return process.stdin, process.stdout
+    mine, its = socket.socketpair()
+    subprocess.Popen(line, stdin=its, stdout=its)
+    its.close()
+    return mine.makefile("w", buffering=1), mine.makefile("r")
+
+
+def ask(rid):
+    """Asks whichever child is idle, or a new one."""
+    if how == "cgi":
+        subprocess.run([sys.executable, "-S", "-c", ONCE, sys.argv[3], rid], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
+        return
+    asked, answers = idle.get()
+    asked.write(rid + "\n")
+    asked.flush()
+    answers.readline()
+    idle.put((asked, answers))
+
+
+for _ in range(CHILDREN if how != "cgi" else 0):
+    idle.put(child())
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -33,15 +70,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     wbufsize = -1
 
     def do_GET(self):
-        """Asks whichever child is idle."""
         at = urlsplit(self.path)
         rid = parse_qs(at.query).get("rid", ["none"])[0]
         status = {"/miss": 404, "/fail": 500}.get(at.path, 200)
-        child = idle.get()
-        child.stdin.write(rid + "\n")
-        child.stdin.flush()
-        child.stdout.readline()
-        idle.put(child)
+        ask(rid)
         os.write(log, f"rid={rid} {status}\n".encode())
         self.send_response(status)
         self.send_header("Content-Length", str(len(rid)))

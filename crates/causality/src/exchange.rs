@@ -95,7 +95,9 @@ pub trait Steps {
     /// A process has an end, of this side, of a connection where turns alone pair messages, and the server said something there when
     /// nothing was asked.
     fn pushed(&mut self, _process: u32, _: Side) {}
-    /// Whether that was ever seen of it: then turns do not tell what answers what.
+    /// A client was told something that answers no request.
+    fn told_unasked(&mut self, _process: u32, _: MonoNs) {}
+    /// Whether a push was ever seen of it: then turns do not tell what answers what.
     fn pushes(&self, _process: u32, _: Side) -> bool {
         false
     }

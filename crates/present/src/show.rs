@@ -41,6 +41,9 @@ pub struct SpanView {
     pub reset: bool,
     /// When its client closed or reset the connection before the reply was complete, from the span's begin (ns); null: it did not.
     pub left_ns: Option<u64>,
+    /// A whole reply was sent to it.
+    #[serde(skip)]
+    pub has_replied: bool,
     /// Begin (host's monotonic ns).
     pub start_ns: u64,
     /// End.
@@ -207,6 +210,7 @@ impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Aroun
             failed: (e.failed || !e.outcome_unknown).then_some(e.failed),
             reset: e.reset,
             left_ns: (e.client.left.0 != 0).then(|| e.client.left.0.saturating_sub(t.start.0)),
+            has_replied: e.replied && !e.one_way,
             start_ns: t.start.0,
             end_ns: t.end.0,
             offset_ns: self.offset(t.host, t.start),

@@ -67,3 +67,37 @@ flow d A D
     let text = view.render(0, &[], Style::default());
     assert!(text.contains("since they only open a connection for other messages: GET /h1 at app:"), "{text}");
 }
+
+/// A call whose answer comes after the reply lies beyond its request's bar: that is said, and why.
+#[test]
+fn a_call_that_nobody_waited_for_says_so() {
+    let script = "
+task A app
+task D db
+flow c - A
+flow d A D
+flow e A D
+100 A takes r1 c
+110 A asks q1 d for r1
+120 D takes q1
+130 A asks q2 e for r1
+140 D takes q2
+150 D answers q2
+160 A hears q2
+170 A answers r1
+700 D answers q1
+710 A hears q1
+";
+    let dir = tempfile::tempdir().expect("a folder");
+    let recording = play(script).expect("the script");
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let names = Names::read(&folder);
+    let mut shown = Vec::new();
+    let out = |r| shown.push(ShowView::new(&r, &[], &names, |_, _| None, |_, t| CommonNs(t.0 as i64)));
+    wakepath_causality::reconstruct(&folder, out, |_, _, _, _| {});
+    let text = shown.iter().find(|s| s.asked == "GET /r1").expect("the request").render(Style::default());
+    let notes: Vec<&str> = text.lines().filter(|l| l.contains("had replied, which did not wait for it")).collect();
+    assert!(matches!(notes[..], [one] if one.contains("db:") && one.contains("5")), "{text}");
+    assert!(text.contains("Going on after the reply of who asked"), "{text}");
+}

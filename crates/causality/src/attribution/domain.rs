@@ -20,6 +20,9 @@ pub(super) struct Domain {
     pub(super) dialling: Vec<EndpointId>,
     /// When one of its helpers read an answer last: what came of it may be waiting for a loop to take it.
     pub(super) helper_heard: MonoNs,
+    /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
+    /// server pushed, or what was put into a queue.
+    pub(super) told: MonoNs,
     /// Calls that any of several requests could have made, where it was ever given an input so.
     pub(super) doubtful: Option<Vec<ExId>>,
 }

@@ -146,13 +146,9 @@ impl<'q> Question<'q> {
         !holds("turn.not_ahead", !self.facts.roles.is_ring(self.task))
     }
 
-    /// Whether the task is a loop that may have taken up what a thread of its process got for somebody (a client with threads of its
-    /// own): such a result lies in memory, and is taken in whichever turn comes.
+    /// Whether the task is a loop that may have taken up what a thread of its process got for somebody.
     pub(super) fn may_have_taken_results(&self) -> bool {
-        let heard = self.facts.domains.get(TaskId(self.process)).map_or(MonoNs(0), |d| d.helper_heard);
-        let takes = |w: &Worker| !w.turn.is_isolated() && w.turn.may_take_up(heard);
-        let may = heard != MonoNs(0) && self.is_loop() && self.worker.is_some_and(takes);
-        !holds("turn.no_result_of_a_thread", !may)
+        self.is_loop() && self.facts.may_take_results(self.task, self.process)
     }
 
     /// What would have said whose the call is, if it stays open for that reason.

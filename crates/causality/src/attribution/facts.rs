@@ -204,6 +204,15 @@ impl<'a> Facts<'a> {
         role.calls && !role.takes && !role.replies_foreign
     }
 
+    /// Whether a loop may take up, in its turn, what a thread of its process got for somebody (a client with threads of its own): such a
+    /// result lies in memory, and is taken in whichever turn comes.
+    pub(super) fn may_take_results(&self, task: TaskId, process: u32) -> bool {
+        let heard = self.domains.get(TaskId(process)).map_or(MonoNs(0), |d| d.helper_heard);
+        let takes = |w: &Worker| !w.turn.is_isolated() && w.turn.may_take_up(heard);
+        let may = heard != MonoNs(0) && self.tasks.get(task).is_some_and(takes);
+        !holds("turn.no_result_of_a_thread", !may)
+    }
+
     /// Whether operations were lost while request `x` can have made a call at `at`.
     pub(super) fn is_lossy_since(&self, e: &Exchange, at: MonoNs) -> bool {
         self.roles.is_lossy(e.taken, at)

@@ -58,6 +58,15 @@ impl<F: Finished> Attribution<'_, F> {
 }
 
 impl<F: Finished> Attribution<'_, F> {
+    /// Whether a request put something into a queue, and its process was told something since that answers none of its calls: that may be
+    /// what came of it, and who did the work is not known.
+    fn may_have_waited_for_a_queue(&self, xs: &Slab, x: ExId) -> bool {
+        let State { process, request, .. } = self.facts.state(x);
+        let told = self.facts.domains.get(TaskId(*process)).map_or(MonoNs(0), |d| d.told);
+        let is_put = |&y: &ExId| xs.is_live(y) && xs.get(y).queued.is_queued() && xs.get(y).began < told;
+        told != MonoNs(0) && request.calls.iter().any(is_put)
+    }
+
     /// Who sends more behind call `y`, on its flow: its request does not wait for the answer to what it is still sending.
     fn decide_more(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) -> (Parent, Suspects) {
         let call = &self.facts.state(y).call;
@@ -249,6 +258,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         };
         self.facts.took_at_rest(task, xs.get(y).flow, of);
         self.facts.answered_at_rest(self.facts.roles.process_of(task));
+        if xs.get(y).awaits {
+            let process = self.facts.roles.process_of(task);
+            self.facts.domain_mut(process).told = at;
+        }
         if self.facts.is_helper(task) {
             let process = self.facts.roles.process_of(task);
             self.facts.domain_mut(process).helper_heard = at;
@@ -299,6 +312,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return;
         }
         self.facts.lineage.over(xs, x, at);
+        if self.may_have_waited_for_a_queue(xs, x) {
+            self.facts.state_mut(x).request.is_unfollowed = true;
+        }
         let holder = self.facts.state(x).holder;
         // more of a reply whose length is not known may be among what was lost
         let until = if e.replied && !e.open_ended { e.ended } else { e.ended.max(at) };
@@ -441,6 +457,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             let process = self.facts.state(x).process;
             self.facts.answered_at_rest(process);
         }
+    }
+
+    fn told_unasked(&mut self, process: u32, at: MonoNs) {
+        self.facts.domain_mut(process).told = at;
     }
 
     fn pushes(&self, process: u32, side: Side) -> bool {

@@ -104,12 +104,14 @@ impl<S: Steps> Engine<S> {
     /// A message that neither asks nor answers. Where turns alone would pair it, no turn of its process does from here on. What is told
     /// before the first request may answer one from before the recording.
     fn told_unasked(&mut self, r: &MessageRow) {
-        let Some(ep) = self.eps.get(&r.flow) else { return };
+        let Some(ep) = self.eps.get(&r.flow).filter(|_| r.role == role::UNSOLICITED) else { return };
         let may_answer = ep.traits.met && !ep.traits.ever_requested;
-        if r.role == role::UNSOLICITED && r.flags & message_flag::BY_TURN != 0 && !may_answer {
-            let side = if r.sent == 1 { Side::Server } else { Side::Client };
-            let process = self.steps.process_of(ep.user());
-            self.steps.pushed(process, side);
+        let (process, is_clients) = (self.steps.process_of(ep.user()), ep.side == Some(Side::Client));
+        if r.flags & message_flag::BY_TURN != 0 && !may_answer {
+            self.steps.pushed(process, if r.sent == 1 { Side::Server } else { Side::Client });
+        }
+        if r.sent == 0 && is_clients {
+            self.steps.told_unasked(process, r.at);
         }
     }
 

@@ -17,6 +17,8 @@ use wakepath_causality::evidence::Hole;
 const REPLY_MAX: usize = 12;
 /// The waterfall's place among the columns.
 const WATERFALL: usize = 4;
+/// Ends of two spans that are told by different operations of one task may be so far apart (ns).
+const SAME_NS: u64 = 100_000;
 /// From so many on, repeats of the same call share a row.
 const REPEATS_MIN: usize = 4;
 /// The place of what was asked, behind it.
@@ -57,6 +59,7 @@ impl ShowView {
         self.in_full(&mut out, &table.cut_rows(if has_bars { ASKED } else { ASKED - 1 }, style), style);
         self.openings(&mut out, style);
         self.clients_left(&mut out, style);
+        self.outlasting(&mut out, style);
         self.on_the_wire(&mut out);
         self.page_faults(&mut out);
         self.refusals(&mut out, style);
@@ -187,6 +190,27 @@ impl ShowView {
                 units::duration(after)
             );
             numbered(out, head, s, &text, Tint::Bad, style);
+        }
+    }
+
+    /// What ends after the reply of who asked for it, on the same host: it lies beyond the request's bar, and nobody waited for it.
+    fn outlasting(&self, out: &mut String, style: Style) {
+        let mut head = "\nGoing on after the reply of who asked:\n";
+        for s in self.spans.iter().filter(|s| s.left_ns.is_none()) {
+            let asker = s.parent.and_then(|p| self.spans.iter().find(|a| a.span == p));
+            let Some(asker) = asker.filter(|a| a.host == s.host && a.has_replied) else { continue };
+            let after = s.end_ns.saturating_sub(asker.end_ns);
+            if after <= SAME_NS {
+                continue;
+            }
+            let text = format!(
+                "{}: it ended {} after {} had replied, which did not wait for it.",
+                s.service,
+                units::duration(after),
+                asker.service
+            );
+            numbered(out, head, s, &text, Tint::Plain, style);
+            head = "";
         }
     }
 

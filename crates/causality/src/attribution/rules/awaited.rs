@@ -6,10 +6,12 @@
 //! Condition: that answer was all that the loop was given; or it took nothing between the answer and the reply, and its process
 //! was often seen to pass answers on so where it was given more. No timer was due, and X was among those that could have made the
 //! call: open requests, and nobody else. One that was answered has no reply left that would tell; nor has the program itself,
-//! where it was ever seen to call of its own accord.
+//! where it was ever seen to call of its own accord. And no thread of the process may have left it a result in memory, which would be
+//! one more thing that it was given.
 //!
 //! Counterexamples: `link.fragment/awaited_after_answer`, `awaited_of_its_own`, `awaited_by_another`, `awaited_too_few`,
-//! `passed_on_too_few`, `passed_to_another`, `passed_on_kept`, `passed_on_behind_frames`.
+//! `passed_on_too_few`, `passed_to_another`, `passed_on_kept`, `passed_on_behind_frames`,
+//! `awaited_behind_a_thread`.
 
 use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
@@ -35,6 +37,9 @@ impl Facts<'_> {
         let s = self.state(call);
         let is_passed_on = || is_timely && self.roles.passes_on(s.process);
         let is_known = holds("awaited.nothing_else_was_given", is_single) && self.roles.awaits_its_own(s.process);
+        if self.may_take_results(task, s.process) {
+            return None;
+        }
         if !is_known && !is_passed_on() || self.roles.is_ring(task) || self.is_lossy_since(xs.get(x), at) {
             return None;
         }
