@@ -223,7 +223,8 @@ impl Missing {
             Missing::Borders => "record from before these connections are opened",
             Missing::Answers => "send JSON objects with an `id`, and answer with the same one (JSON-RPC)",
             Missing::WhichOfLoop => {
-                "`record --runtimes=python` for asyncio's own loop, `wakepath attach` for Node.js; else restart the service under \
+                "`record --runtimes=python` for asyncio's own loop (of calls from its first moments nothing tells it), \
+                 `wakepath attach` for Node.js; else restart the service under \
                  `wakepath run --isolate` (or --isolate=process): one input at a time, which tells nothing of requests that wait for each \
                  other within the program, as for a pool's connection"
             }
