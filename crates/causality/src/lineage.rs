@@ -16,9 +16,11 @@ use wakepath_model::rows::{OPEN, StreamRow, TaskRow, life, runtime, witness};
 const TAKES_MAX: usize = 4;
 /// From how many on tasks are forgotten whose request is gone.
 const LINES_MAX: usize = 262_144;
-/// How long behind its request a task may end that was made for it: who waited for it may be faster than itself.
+/// How long behind its request a task may end that was made for it: who waited for it may be faster than itself. A time, since what a
+/// task that waits for other work does until it ends is in no row. Where a host is so slow that tasks of requests end later, their calls
+/// stay open; no link is wrong for that.
 const END_NS: u64 = 1_000_000;
-/// How long behind it may end without being one that lives on: it may have lacked a processor.
+/// How long behind it may end without being one that lives on: it may have lacked a processor. On a slow host, as above.
 const LATE_NS: u64 = 20_000_000;
 /// Most makers one above the other that are asked.
 const DEPTH_MAX: usize = 8;

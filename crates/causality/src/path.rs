@@ -74,7 +74,9 @@ pub struct Assembler<'a> {
     pub linked: Linked,
 }
 
-/// How long a message may lie in buffers between its sending and its arrival, for what a loss may have hidden.
+/// How long a message may lie in buffers between its sending and its arrival, for what a loss may have hidden. Longer makes more
+/// requests incomplete beside a loss, shorter might hide one: where rows are lost, the host was busy, so this is far more than a busy
+/// host's delay.
 const ON_ITS_WAY_NS: u64 = 1_000_000_000;
 /// How long endpoints of flows that are gone are remembered.
 const FORGET_NS: u64 = 20_000_000_000;
@@ -508,6 +510,7 @@ fn hole_of(caller: &Half) -> Hole {
 
 /// On one clock a message cannot be taken before it was sent: then the counts of the two ends do not line up.
 fn misaligned(caller: &Half, callee: &Half) -> bool {
+    // sending begins before receiving returns, however slow the host: the slack only spares pairs whose times were read at other places
     const SLACK_NS: u64 = 100_000;
     if caller.exchange.is_on_shared_connection() {
         return true;

@@ -3,7 +3,8 @@
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::PollRow;
 
-/// Programs give time-outs in rounded milliseconds: timers may be due that much earlier (ns).
+/// Programs give time-outs in rounded milliseconds: timers may be due that much earlier (ns). A matter of the unit in which they are
+/// given, not of the host's speed.
 pub(crate) const TIMER_GRAIN_NS: u64 = 2_000_000;
 
 /// What a loop's polls gave it since its last one that waited. A poll that asks for no waiting continues the turn: something

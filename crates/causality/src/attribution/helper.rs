@@ -5,7 +5,7 @@ use crate::exchange::{ExId, Slab};
 use std::collections::VecDeque;
 use wakepath_model::ids::MonoNs;
 
-/// How long after its end an exchange can still be linked.
+/// How long after its end an exchange can still be linked: a bound of memory. Calls that are linked later leave their request incomplete.
 pub(super) const GRACE_NS: u64 = 1_000_000_000;
 
 /// Why a helper task that was idle goes on.

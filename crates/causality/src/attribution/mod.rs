@@ -39,9 +39,10 @@ use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{HandoverRow, InputRow, PollRow, StreamRow, TaskRow, WaitRow, cause, input, life};
 use worker::Worker;
 
-/// How long an exchange whose end only a turn shows is waited for.
+/// How long an exchange whose end only a turn shows is waited for: a bound of memory. It ends at its last byte either way, and what
+/// goes on behind that time is reported as missing.
 const IDLE_NS: u64 = 5_000_000_000;
-/// How long the call of a task that replies waits for that task's next reply.
+/// How long the call of a task that replies waits for that task's next reply: a bound of memory, behind which the call stays open.
 const CLAIM_NS: u64 = 60_000_000_000;
 /// Most calls kept for one request.
 const CALLS_MAX: usize = 100_000;

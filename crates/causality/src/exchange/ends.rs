@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndpointRow, MessageRow, OPEN, OpRow, held, op, role};
 
-/// How long an end whose descriptor was closed is kept: another process may have the socket too.
+/// How long an end whose descriptor was closed is kept: another process may have the socket too. This and the next bound memory, not
+/// what is linked.
 const FORGET_NS: u64 = 20_000_000_000;
 /// How long one peer of an unconnected datagram socket may be silent: no row tells of its end.
 const SILENT_NS: u64 = 60_000_000_000;

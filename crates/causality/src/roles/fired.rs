@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, TaskId};
 
 /// How long behind its last answer a task may end (ns): it may lack a processor, or give back a connection. A worker that ends when there
-/// is nothing to do waits for longer.
+/// is nothing to do waits for longer. On a host so slow that it takes more, none counts as fired, and such calls stay open.
 const LATE_NS: u64 = 500_000_000;
 /// Most tasks whose end is still to come; those beyond are no such.
 const TASKS_MAX: usize = 1 << 20;
