@@ -16,11 +16,12 @@ use wakepath_model::rows::{OPEN, StreamRow, TaskRow, life, runtime, witness};
 const TAKES_MAX: usize = 4;
 /// From how many on tasks are forgotten whose request is gone.
 const LINES_MAX: usize = 262_144;
-/// How long behind its request a task may end that was made for it: who waited for it may be faster than itself. A time, since what a
-/// task that waits for other work does until it ends is in no row. Where a host is so slow that tasks of requests end later, their calls
-/// stay open; no link is wrong for that.
+/// How long behind its request a task may end that was made for it (ns), or for which part of that request's own time: who waited for it
+/// may be faster than itself. What a slow host stretches, it stretches with the request. An absolute time remains since a short request
+/// says little of how long a task lacks a processor.
 const END_NS: u64 = 1_000_000;
-/// How long behind it may end without being one that lives on: it may have lacked a processor. On a slow host, as above.
+const END_PART: u64 = 8;
+/// How long behind it may end without being one that lives on (ns), or as long as the request: it may have lacked a processor.
 const LATE_NS: u64 = 20_000_000;
 /// Most makers one above the other that are asked.
 const DEPTH_MAX: usize = 8;
@@ -121,12 +122,13 @@ impl Ends {
         if r.runtime != runtime::GO || r.start.0 == 0 {
             return;
         }
-        let over = lineage.over_of(r.task).0;
+        let (taken, over) = lineage.life_of(r.task);
+        let own = if over == u64::MAX { 0 } else { over.saturating_sub(taken) };
         let end = self.0.entry(r.task);
         *end = match r.what {
             _ if matches!(*end, End::InTime | End::Late) => *end,
-            life::EXIT if r.at.0 <= over.saturating_add(END_NS) => End::InTime,
-            life::EXIT if r.at.0 <= over.saturating_add(LATE_NS) => End::Late,
+            life::EXIT if r.at.0 <= over.saturating_add(END_NS.max(own / END_PART)) => End::InTime,
+            life::EXIT if r.at.0 <= over.saturating_add(LATE_NS.max(own)) => End::Late,
             _ => End::Expected,
         };
     }
@@ -258,13 +260,14 @@ impl Lineage {
         self.made.get(&task).map(|&(_, made)| made)
     }
 
-    /// When the request was over that a task was made for: the end of time where it is not, the beginning where that is not known.
-    fn over_of(&self, task: TaskId) -> MonoNs {
+    /// When the request was taken, and over, that a task was made for (ns): the end of time where it is not, the beginning where that is not
+    /// known.
+    fn life_of(&self, task: TaskId) -> (u64, u64) {
         let takes =
             std::iter::once(task).chain(self.makers(task).map(|(maker, _)| maker)).find_map(|t| self.takes.get(&t));
         let of = self.lines.get(&task).map(|line| line.of);
         let take = takes.and_then(|takes| takes.last.iter().rev().find(|take| Some(take.of) == of));
-        take.map_or(MonoNs(0), |take| take.over)
+        take.map_or((0, 0), |take| (take.taken.0, take.over.0))
     }
 
     /// Whether a task was made for another request than this one.
