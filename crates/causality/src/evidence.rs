@@ -149,9 +149,7 @@ impl Hole {
     pub const fn name(self) -> &'static str {
         match self {
             Hole::Ambiguous => "a call that several requests could have made",
-            Hole::Itself => {
-                "a call of the one open request, or of none (the program's own, or work after a reply)"
-            }
+            Hole::Itself => "a call of the one open request, or of none (the program's own, or work after a reply)",
             Hole::Unwitnessed => "its caller may be another request: nothing on the wire says which",
             Hole::Losses => "events were lost meanwhile",
             Hole::BeforeRecording => "it began before the recording",

@@ -172,7 +172,7 @@ fn recorded_behind(
 }
 
 /// Every call of a request of `kind` is found at it: so many each.
-fn check(program: &[PathBuf], kind: &str, args: &[&str], calls_each: usize, by: u8) {
+pub fn check(program: &[PathBuf], kind: &str, args: &[&str], calls_each: usize, by: u8) {
     for (target, (calls, is_whole)) in recorded(program, kind, args, by).into_iter().flatten() {
         assert!(calls.len() == calls_each && is_whole, "{target}: {calls:?}");
     }
@@ -223,27 +223,6 @@ fn check_python(kind: &str) {
 }
 
 const PROBED: &[&str] = &["--runtimes=python"];
-
-/// With a selection, what a service needs is placed unasked, and said in one line; `memory` places nothing.
-#[test]
-fn what_tells_a_selections_contexts_apart_is_placed_unasked() {
-    let Some(program) = python("/usr/bin/python3") else { return };
-    check(&program, "task", &[], 2, runtime::PYTHON);
-    let (down, port) = (serve(&program, &["down"]), free_port());
-    for (args, is_placed) in [(&[][..], true), (&["--runtimes=memory"], false)] {
-        let Some(recording) = record_as("auto", &[&["--port", &port.to_string()], args].concat()) else { return };
-        // the service starts after the recording
-        let service = serve(&program, &["task", &down.1.to_string(), &port.to_string()]);
-        let line = format!("({}) and all that run the same program or library have", service.0.id());
-        if is_placed {
-            until("the line on its probes", || recording.said().contains(&line));
-        }
-        ask(service.1, "/x/");
-        let (said, trace) = (recording.said(), recording.stop());
-        assert_eq!(said.matches(&line).count(), usize::from(is_placed), "{said}");
-        assert_eq!(trace.tasks.iter().any(|t| t.runtime == runtime::PYTHON), is_placed, "{args:?}");
-    }
-}
 
 /// The service on a Python that has uvloop.
 fn uvloop() -> Option<[PathBuf; 2]> {

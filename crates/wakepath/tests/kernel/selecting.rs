@@ -1,13 +1,14 @@
 //! A selection is a rule that holds while the recording runs: who comes to fit it later is recorded too, from its first message on.
 
 use crate::harness::*;
+use crate::runtimes;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use wakepath_model::rows::{life, op};
+use wakepath_model::rows::{life, op, runtime};
 
 /// A process that serves one TCP connection, or one datagram, at a port.
 struct Server {
@@ -255,4 +256,25 @@ fn a_recorder_that_is_stopped_while_it_starts_ends_at_once() {
         assert_eq!(status.code(), Some(0));
         assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
     });
+}
+
+/// With a selection, what a service needs is placed unasked, and said in one line; `memory` places nothing.
+#[test]
+fn what_tells_a_selections_contexts_apart_is_placed_unasked() {
+    let Some(program) = runtimes::python("/usr/bin/python3") else { return };
+    runtimes::check(&program, "task", &[], 2, runtime::PYTHON);
+    let (down, port) = (runtimes::serve(&program, &["down"]), free_port());
+    for (args, is_placed) in [(&[][..], true), (&["--runtimes=memory"], false)] {
+        let Some(recording) = record_as("auto", &[&["--port", &port.to_string()], args].concat()) else { return };
+        // the service starts after the recording
+        let service = runtimes::serve(&program, &["task", &down.1.to_string(), &port.to_string()]);
+        let line = format!("({}) and all that run the same program or library have", service.0.id());
+        if is_placed {
+            until("the line on its probes", || recording.said().contains(&line));
+        }
+        runtimes::ask(service.1, "/x/");
+        let (said, trace) = (recording.said(), recording.stop());
+        assert_eq!(said.matches(&line).count(), usize::from(is_placed), "{said}");
+        assert_eq!(trace.tasks.iter().any(|t| t.runtime == runtime::PYTHON), is_placed, "{args:?}");
+    }
 }
