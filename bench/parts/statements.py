@@ -3,6 +3,8 @@ for a connection that nobody accepts, for a handshake, for a client's body, and 
 leave, of errors that are 4xx, of a fetch that others wait for, of calls that the program makes by itself, and of paths that end where
 nobody watches. The system is testbeds/cases/tools/statements-server. What is said must be right, or say that it is not known."""
 
+import contextlib
+import http.server
 import json
 import shutil
 import socket
@@ -47,6 +49,27 @@ def leave(port):
             if number % 2:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     time.sleep(2 * LATE_S)
+
+
+@contextlib.contextmanager
+def answering():
+    """A back in this process, which nobody watches; its port."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        """One connection."""
+
+        def do_GET(self):
+            """A request."""
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Nothing is logged."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as back:
+        threading.Thread(target=back.serve_forever, daemon=True).start()
+        yield back.server_address[1]
+        back.shutdown()
 
 
 def together(port):
@@ -192,7 +215,7 @@ def one_round(name, trace, *more):
     """One recording, and the verdict on it."""
     with server([SERVER, name, *more], first_line=True, stdin=-1) as (port, *pids):
         watched = [word for pid in pids for word in ("--pid", pid)]
-        with Recording(trace, *watched, *([] if not more else ["--port", more[0]])):
+        with Recording(trace, *watched, *(["--port", more[0]] if name == "worker" else [])):
             load(int(port), name)
             time.sleep(0.2)
         return VERDICTS[name](trace, port)
@@ -213,6 +236,9 @@ def stated(name):
                 port = free_port()
                 with server(["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", ""]) as redis:
                     until_answered(port, redis)
+                    verdict, words = one_round(name, trace, port)
+            elif name == "unwatched":
+                with answering() as port:
                     verdict, words = one_round(name, trace, port)
             else:
                 verdict, words = one_round(name, trace)

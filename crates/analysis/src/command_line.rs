@@ -5,6 +5,9 @@ const INTERPRETERS: [&str; 10] = ["python", "pypy", "ruby", "node", "nodejs", "p
 /// Options of interpreters that are followed by a value.
 const WITH_VALUE: [&str; 8] = ["-cp", "-classpath", "--class-path", "-W", "-X", "-r", "--require", "-I"];
 
+/// What stands in a command line for a word that is not recorded.
+pub(crate) const MASKED: &str = "?";
+
 /// The program's own name and what it serves, of a command line whose words are parted by spaces; `None` where that says
 /// nothing more than the name of the program that was started.
 pub fn in_words(command_line: &str) -> Option<String> {
@@ -41,6 +44,8 @@ fn script<'w>(interpreter: &str, words: &mut impl Iterator<Item = &'w str>) -> O
             _ if word.starts_with('-') => {}
             // a class is called by its last part
             _ if interpreter == "java" => return word.rsplit(['.', '/']).next().map(str::to_owned),
+            // a name that was masked when it was recorded
+            MASKED => return None,
             _ => return Some(base(word).to_owned()),
         }
     }
@@ -89,6 +94,7 @@ mod tests {
             ("node --require ./hook.js server.js", Some("node server.js")),
             ("ruby /usr/bin/puma -p 3000", Some("puma")),
             ("python3 -c ?", None),
+            ("python3 ? 8000", None),
             ("nginx: master process /usr/sbin/nginx -c /etc/nginx.conf", None),
             ("/usr/sbin/nginx", None),
             ("redis-server *:6379 [cluster]", None),

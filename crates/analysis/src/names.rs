@@ -197,6 +197,7 @@ impl<'f> Names<'f> {
         let program = self.program(host, task);
         let line = self.leader(host, task).map_or("", |k| self.text(host, k.cmdline));
         let argument = line.split_whitespace().skip(1).find(|word| !word.starts_with('-'));
+        let argument = argument.filter(|&word| word != command_line::MASKED);
         match argument.map(|word| word.rsplit('/').next().unwrap_or(word)).filter(|word| !word.is_empty()) {
             Some(argument) => format!("{program} {argument}"),
             None => program.to_owned(),

@@ -46,8 +46,8 @@ reasons! {
     /// Which socket it was is not known.
     NO_SOCKET = "the network woke it; which connection it was is not known",
         "the record names only the network, and the task used no connection afterwards";
-    /// A loop went on with a request by a timer, and had served others meanwhile.
-    LOOP_TIMER = "a timer let its loop go on with it, after inputs of other requests",
+    /// A loop that serves others too went on with a request by a timer.
+    LOOP_TIMER = "a timer let its loop go on with it, which serves other requests too",
         "the request slept, or waited inside the program for something that a timer looks for again and again, as what \
          another request fetches into a cache (nginx's `proxy_cache_lock`): which of the two is not in the record";
     /// The handshake of a connection.

@@ -56,7 +56,7 @@ pub struct Tier {
     pub opening: OpeningNs,
     /// Time between its callers and it (ns).
     pub between_ns: u64,
-    /// Time that calls of it went on behind the reply of the request that they were made for (ns).
+    /// Time that calls of it went on after the reply of the request that they were made for, or after their caller had left (ns).
     pub after_ns: u64,
     /// Least depth at which it was met.
     pub depth: u32,

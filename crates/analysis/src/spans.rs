@@ -32,7 +32,8 @@ pub struct Timed {
     /// Time that the caller saw and the server did not: network, and what it waited to be read (ns); `None` where
     /// nothing tells the two apart. Where the wire alone tells, what is not its server's time.
     pub between_ns: Option<u64>,
-    /// Time, as its caller saw it, behind the reply of the request that it was made for: nobody waited for that (ns).
+    /// Time, as its caller saw it, after the reply of the request that it was made for, or after its caller had left: nobody waited
+    /// for that (ns).
     pub after_ns: u64,
     /// What the wire tells of the time, where a sniffer saw the reply.
     pub wire: Option<Legs>,
@@ -55,7 +56,7 @@ impl OpeningNs {
 
     /// Of a call, between `from` and `to`.
     fn of(call: &Exchange, from: u64, to: u64) -> OpeningNs {
-        let Some(opening) = &call.opening else { return OpeningNs::default() };
+        let Some(opening) = &call.client.opening else { return OpeningNs::default() };
         let within = |(a, b): (MonoNs, MonoNs)| b.0.min(to).saturating_sub(a.0.max(from));
         let handshake = opening.answers().iter().map(|&wait| within(wait)).sum();
         OpeningNs { connect: within(opening.connect()), handshake }
@@ -111,7 +112,7 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
         {
             let of = &mut calls[p as usize];
             of.push((c.exchange.began.0, c.exchange.ended.0));
-            if let Some(opening) = &c.exchange.opening {
+            if let Some(opening) = &c.exchange.client.opening {
                 of.extend(opening.answers().iter().chain([&opening.connect()]).map(|(a, b)| (a.0, b.0)));
             }
         }
@@ -149,6 +150,10 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
             _ => None,
         };
         let after_ns = s.parent.map_or(0, |p| behind(&out[p as usize], inner_host(&r.spans[p as usize]), s));
+        // nor did anybody wait for what it did after its caller had left
+        let left = e.client.left.0;
+        let worked_on = if s.parent.is_some() && left != 0 { end.0.saturating_sub(left.max(start.0)) } else { 0 };
+        let after_ns = after_ns.max(worked_on);
         let opening = s.parent.map_or(OpeningNs::default(), |p| {
             let parent = &out[p as usize];
             let call =

@@ -73,3 +73,39 @@ fn what_another_task_called_for_was_not_waited_for() {
     let (connect, handshake, _) = opening(&steps);
     assert_eq!((connect, handshake), (0, 0));
 }
+
+/// A caller gives up after 60 µs, asks again, and answers; who was asked first works on for longer than all that.
+#[test]
+fn what_is_done_after_the_caller_left_is_no_part_of_the_request() {
+    const SCRIPT: &str = "
+task A app
+task D db
+task E db of D
+flow c - A
+flow d A D
+flow e A E
+100 A takes r1 c
+110 A asks q1 d for r1
+120 D takes q1
+170 A leaves d
+171 D loses client d reset
+180 A asks q2 e for r1
+190 E takes q2
+200 E answers q2
+210 A hears q2
+220 A answers r1
+900 D fails d
+";
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = play(SCRIPT).expect("the script").write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let mut parts = Vec::new();
+    let take = |r: wakepath_causality::path::Request| {
+        let timed = lay_out(&r);
+        let whole = timed[0].duration_ns();
+        parts.extend(timed.iter().skip(1).map(|t| (t.self_ns, t.self_ns.saturating_sub(t.after_ns), whole)));
+    };
+    wakepath_causality::reconstruct(&folder, take, |_, _, _, _| {});
+    assert!(parts.iter().any(|(own, ..)| *own > 700_000), "it worked on: {parts:?}");
+    assert!(parts.iter().all(|(_, before, whole)| before <= whole), "{parts:?}");
+}

@@ -175,7 +175,7 @@ impl<S: Steps> Engine<S> {
             ep.side = side;
         }
         ep.traits.met |= r.how == seen::MET || r.how == seen::SNAPSHOT;
-        if let Some(opening) = ep.opening.as_mut().filter(|_| r.how == seen::CONNECTED) {
+        if let Some(opening) = ep.traits.opening.as_mut().filter(|_| r.how == seen::CONNECTED) {
             opening.connected(r.at);
         }
         self.eps.pair(r);
@@ -274,7 +274,7 @@ impl<S: Steps> Engine<S> {
                 let connect = self.refusals.connect(r);
                 let ep = self.eps.at(r.flow, r.at);
                 ep.side.get_or_insert(Side::Client);
-                ep.opening = (!ep.traits.ever_requested).then(|| Box::new(Opening::new(r)));
+                ep.traits.opening = (!ep.traits.ever_requested).then(|| Box::new(Opening::new(r)));
                 match connect {
                     Connect::Begun => self.steps.connecting(&self.xs, r.flow, r.actor(), r.at),
                     Connect::Failed(error) => self.steps.refused(&self.xs, r.flow, r.actor(), r.at, error),
@@ -306,7 +306,7 @@ impl<S: Steps> Engine<S> {
         }
         let Some(side) = ep.side else { return self.moved_by_either(r, sent) };
         let is_request = (side == Side::Client) == sent;
-        if let Some(opening) = &mut ep.opening {
+        if let Some(opening) = &mut ep.traits.opening {
             opening.moved(r, sent);
         }
         if side == Side::Server {
@@ -421,7 +421,7 @@ impl<S: Steps> Engine<S> {
         e.is_internal = self.is_to_itself(flow, e.actor);
         e.murky |= self.eps.get(&flow).is_some_and(|ep| ep.traits.is_shared);
         let ep = self.eps.at(flow, at);
-        e.opening = ep.opening.take().filter(|o| e.side == Side::Client && o.is_by(e.actor));
+        e.client.opening = ep.traits.opening.take().filter(|o| e.side == Side::Client && o.is_by(e.actor));
         let x = self.xs.insert(e);
         ep.open.push(x);
         ep.last_begun = Some(x);

@@ -133,7 +133,6 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         witness: (0, 0),
         murky: false,
         client: ByClient::default(),
-        opening: None,
         is_internal: false,
         received_to: 0,
     };

@@ -75,8 +75,8 @@ pub struct TierView {
     pub handshake_ns: u64,
     /// Between its callers and it, for each request (ns).
     pub between_ns: u64,
-    /// Time that its calls went on behind the reply of the request that they were made for, for each request (ns): it is in
-    /// the other figures, and in no duration of a request.
+    /// Time that its calls went on after the reply of the request that they were made for, or after their caller had left, for each
+    /// request (ns): it is in the other figures, and in no duration of a request.
     pub after_ns: u64,
     /// Share of the mean duration that is its own time.
     pub share: f64,

@@ -11,7 +11,9 @@ use wakepath_causality::evidence::Class;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId};
 use wakepath_model::rows::{Cause, OpRow, Side, TcpState, WaitRow, cause, op};
 
-pub(super) const OTHERS: Evidence = ("others' inputs", Class::ByRule);
+const OTHERS: Evidence = ("others' inputs", Class::ByRule);
+/// Of a loop's operations so many before a wait are looked at for whether it serves others.
+const SERVED_LOOKED_AT: usize = 256;
 /// Most waits of a loop between two polls that are looked at.
 const WORK_MAX: usize = 4096;
 
@@ -33,6 +35,15 @@ impl Walk<'_> {
             (w.blocked, place, evidence) = (before.blocked, at, Some(OTHERS));
         }
         (place, evidence)
+    }
+
+    /// Whether the request's own task waited in poll as a loop does that serves others too: a timer that ended that may be anybody's.
+    pub(super) fn is_wait_of_loop(&self, f: &Frame, w: &WaitRow) -> bool {
+        let entry = self.entry.filter(|e| e.0 == f.host && f.depth == self.base_depth && is_poll(w));
+        entry.is_some_and(|(host, own)| {
+            let mut before = self.index.operations_back(host, f.task, w.woken).take(SERVED_LOOKED_AT);
+            before.any(|o| self.is_anothers(host, o.flow, own))
+        })
     }
 
     /// Where a wait of the request's own task ended with another's input, and the loop went on with the request: what that

@@ -216,7 +216,7 @@ impl Walk<'_> {
     }
 
     /// Whether a connection is another one than `own` on which its process is asked.
-    fn is_anothers(&self, host: HostId, flow: EndpointId, own: EndpointId) -> bool {
+    pub(super) fn is_anothers(&self, host: HostId, flow: EndpointId, own: EndpointId) -> bool {
         flow != own && self.index.end(host, flow).is_some_and(|e| e.side == Side::Server)
     }
 

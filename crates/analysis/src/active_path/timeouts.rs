@@ -3,7 +3,6 @@
 
 use super::locks::futex_name;
 use super::locks::{is_lock_call, is_poll};
-use super::others::OTHERS;
 use super::untaken::untaken;
 use super::{Evidence, Frame, Walk, What, because};
 use crate::names::remote_of;
@@ -74,7 +73,7 @@ impl Walk<'_> {
         }
         match self.awaited(f.host, w) {
             // whose timer it was is not known: such a loop may also look again and again whether another request is done
-            Awaited::Time if f.evidence == Some(OTHERS) => {
+            Awaited::Time if self.is_wait_of_loop(&f, w) => {
                 self.tell_wait(&f, State::Timer, What { reason: Some(reasons::LOOP_TIMER), ..what })
             }
             Awaited::Time => self.tell_wait(&f, State::Timer, what),

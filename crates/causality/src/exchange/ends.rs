@@ -158,6 +158,8 @@ pub(super) struct FlowTraits {
     pub(super) is_unpaired: bool,
     /// It was over before what is told of it now.
     pub(super) is_over: bool,
+    /// It was called for, and nothing was asked on it yet.
+    pub(super) opening: Option<Box<Opening>>,
 }
 
 /// Where the other end is.
@@ -222,8 +224,6 @@ pub(super) struct Ep {
     pub(super) other: OtherEnd,
     /// It was shut or closed at this end.
     pub(super) is_shut: bool,
-    /// It was called for, and nothing was asked on it yet.
-    pub(super) opening: Option<Box<Opening>>,
 }
 
 impl Ep {

@@ -44,8 +44,8 @@ impl Queued {
     }
 }
 
-/// What a server's client did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What the client did: of a server's exchange its client, of a client's itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByClient {
     /// The time in which the server had read all that had come of the request, and the rest had not (ns).
     pub unsent_ns: u64,
@@ -56,6 +56,8 @@ pub struct ByClient {
     /// When the server was done with the request is not known: the client left, or (where `left` is 0) nothing but a turn pairs messages,
     /// and that is not to be believed.
     pub is_work_unknown: bool,
+    /// Of a client, with its first call on a connection that it called for: how that came about.
+    pub opening: Option<Box<Opening>>,
 }
 
 /// A request and its reply at one endpoint.
@@ -135,10 +137,8 @@ pub struct Exchange {
     pub witness: (u8, u64),
     /// Which reply is whose is not known: messages of its flow were missed, or several requests use it and nobody knows its protocol.
     pub murky: bool,
-    /// Of a server, what its client did.
+    /// What the client did.
     pub client: ByClient,
-    /// Of the first call on a connection that its caller called for: how that came about.
-    pub opening: Option<Box<Opening>>,
     /// Its process has both ends: by such a pair of sockets threads wake each other, or a loop itself. It is nobody's request.
     pub is_internal: bool,
 }
@@ -185,7 +185,6 @@ impl Exchange {
             witness: (0, 0),
             murky: false,
             client: ByClient::default(),
-            opening: None,
             is_internal: false,
         }
     }
@@ -205,9 +204,9 @@ impl Exchange {
 
     /// A request that was begun by direction is this one, of which a message tells: who took it, and when, stands.
     pub(crate) fn is_told(&mut self, by: Exchange) {
+        let opening = self.client.opening.take();
         *self = Exchange {
             number: self.number,
-            opening: self.opening.take(),
             arrived: self.arrived,
             received_to: self.received_to.max(by.received_to),
             began: self.began,
@@ -218,6 +217,7 @@ impl Exchange {
             is_internal: self.is_internal,
             ..by
         };
+        self.client.opening = opening;
     }
 
     /// Made by direction, not by messages.

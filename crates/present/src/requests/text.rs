@@ -480,7 +480,8 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     }
     for tier in k.tiers.iter().filter(|t| after(t) >= SHARE_OVER - 1.0) {
         let line = format!(
-            "Calls to {} went on for {} after the reply to their request: that is in its row, and not in the mean.",
+            "Calls to {} went on for {} after the reply to their request, or after their caller left: that is in its row, and \
+             not in the mean.",
             tier.service,
             units::duration(tier.after_ns),
         );
@@ -508,11 +509,13 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     // what hardly counts needs no line
     for tier in k.tiers.iter().filter(|t| (t.connect_ns + t.handshake_ns) as f64 >= OPENING_SHARE * k.mean_ns as f64) {
         let line = format!(
-            "Opening connections to {} took {} (connecting {}, waiting for its part of the handshake {}). It is in nobody's own time.",
+            "Opening connections to {} took {}{}. It is in nobody's own time.",
             tier.service,
             units::duration(tier.connect_ns + tier.handshake_ns),
-            units::duration(tier.connect_ns),
-            units::duration(tier.handshake_ns),
+            match tier.handshake_ns {
+                0 => String::new(),
+                ns => format!(" ({} of it waiting for its part of the handshake)", units::duration(ns)),
+            },
         );
         below(out, &line, Tint::Plain, style);
     }

@@ -170,10 +170,13 @@ impl ShowView {
         for (i, s) in self.spans.iter().filter(|s| s.connect_ns > 0).filter(counts).enumerate() {
             let head = if i == 0 { "\nConnections opened for these calls, before they began:\n" } else { "" };
             let text = format!(
-                "{}: connecting took {}, and waiting for its part of the handshake {}",
+                "{}: connecting took {}{}",
                 s.service,
                 units::duration(s.connect_ns),
-                units::duration(s.handshake_ns)
+                match s.handshake_ns {
+                    0 => String::new(),
+                    ns => format!(", and waiting for its part of the handshake {}", units::duration(ns)),
+                }
             );
             numbered(out, head, s, &text, Tint::Plain, style);
         }

@@ -45,7 +45,10 @@ pub(super) fn slow(screen: &mut Screen<'_>, parts: &Parts) {
     if told == 0 {
         let next = headline.and_then(|k| Some((screen.command("requests")?, k)));
         let next = next.map(|(c, k)| format!("{c} --each {}", of_kind(&k.asked)));
-        let text = "No kind has enough requests with a complete path to compare the slow ones with the others.";
+        // why it is that nothing can be said of the first
+        let text = why.kinds.first().map(|k| k.sentence.clone());
+        let text =
+            text.unwrap_or_else(|| "No kind has enough requests to compare the slow ones with the others.".into());
         screen.add(Section::Slow, Level::Unknown, text, next);
     }
 }
