@@ -3,9 +3,9 @@
 
 mod answerers;
 mod awaited;
-mod crew;
 mod endings;
 mod fired;
+mod habits;
 mod handed;
 mod kin;
 mod lasting;
@@ -20,9 +20,10 @@ use crate::exchange::{ExId, Exchange, Slab};
 use crate::per_end::PerEnd;
 use crate::polled::Polled;
 use answerers::Answerers;
+use habits::{CASES_MIN, HabitId, HabitTable};
 use learned::{
-    Asked, CASES_MIN, CallCounts, Connections, Epoll, GAPS_MIN, Habits, Leader, Loops, OpenRequests, Pairs, Processes,
-    Replied, Round, Serving, Unseen, Workers,
+    Asked, CallCounts, Connections, Epoll, GAPS_MIN, Leader, Loops, OpenRequests, Pairs, Processes, Replied, Round,
+    Serving, Unseen, Workers,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::defects;
@@ -79,6 +80,7 @@ pub struct Roles {
     calls: CallCounts,
     connections: Connections,
     loops: Loops,
+    habits: HabitTable,
     workers: Workers,
     answerers: Answerers,
     /// Tasks whose operations io_uring carries.
@@ -164,7 +166,7 @@ impl Roles {
             }
         }
         self.loops_share_work();
-        self.learn_from_crews();
+        self.finish_habits();
         self.answerers.finish();
         self.requests.held = FxHashMap::default();
         self.workers.first_calls = FxHashMap::default();
@@ -197,9 +199,10 @@ impl Roles {
             *spare = spare.saturating_sub(u32::from(asked.under_way == 0));
         }
         asked.under_way += 1;
-        let habits = self.loops.habits.entry(process).or_default();
-        habits.shares_connections |= asked.under_way > 1;
-        self.loops.rounds.entry(e.actor).has_spare = *spare > 0 || habits.shares_connections;
+        if asked.under_way > 1 {
+            self.connections.sharing.insert(process);
+        }
+        self.loops.rounds.entry(e.actor).has_spare = *spare > 0 || self.connections.sharing.contains(&process);
         self.pairs(e, process, is_again);
         let Some(&open) = self.requests.open.get(&process) else { return };
         let of = self.maker(e.actor, e.began);
@@ -235,19 +238,7 @@ impl Roles {
         let given_by = if r.ready > 0 && r.fd >= 0 { r.fd.saturating_add(1) } else { 0 };
         let asked_by = round.epoll.asked_by;
         if r.timeout_ns != 0 {
-            let habits = self.loops.habits.entry(process).or_default();
-            let is_single = (round.polled.ready, round.calls) == (1, 1) && round.has_called_timely;
-            habits.single += u32::from(is_single && round.has_spare);
-            habits.single_dialled += u32::from(is_single && round.has_dialled);
-            habits.asked += u32::from(round.calls > 0 && round.polled.messages > 0);
-            habits.behind.replied += u32::from(round.polled.ready == 1 && round.replied == Replied::Freely);
-            habits.behind.replied_dialled +=
-                u32::from(round.polled.ready == 1 && round.replied == Replied::WithoutSpare);
-            let is_prompt = round.promptness.is_seen;
-            let only_accepts = round.has_accepted && round.polled.messages == 0;
-            habits.accepting.waits += round.promptness.reads_behind + u32::from(only_accepts && round.calls == 0);
-            habits.accepting.is_dialling |= only_accepts && round.has_dialled;
-            habits.puts_off.never += u32::from(is_prompt);
+            round.tell(self.habits.at(process));
             *round = Round { polled: Polled::begin(r), epoll: Epoll { given_by: 0, asked_by }, ..Round::default() };
         }
         round.epoll.given_by = if given_by != 0 { given_by } else { round.epoll.given_by };
@@ -295,22 +286,23 @@ impl Roles {
         round.promptness.is_seen |= round.polled.messages > 1 && since_call == 1;
         let is_timely = round.polled.no_timer_due(at);
         round.has_called_timely = is_timely;
-        let habits = self.loops.habits.entry(process).or_default();
-        habits.accepting.is_dialling |= is_for_accepted;
-        habits.is_parallel |= round.polled.ready > 0 && round.calls > round.polled.ready && is_timely;
-        habits.spontaneous += u32::from(round.polled.messages == 0 && round.polled.due != 0);
+        let habits = self.habits.at(process);
+        habits.exception_if(HabitId::DialsWhenAsked, is_for_accepted);
+        let is_parallel = round.polled.ready > 0 && round.calls > round.polled.ready && is_timely;
+        habits.exception_if(HabitId::OneCall, is_parallel);
+        habits.exception_if(HabitId::Asked, round.polled.messages == 0 && round.polled.due != 0);
         if round.polled.ready == 1 && is_timely {
             let is_any_open = self.requests.open.get(&process).is_some_and(|&open| open > 0);
-            habits.behind.called(round.replied, is_any_open);
+            round.replied.called(is_any_open, habits);
         }
-        habits.puts_off.calls += u32::from(is_put_off);
+        habits.exception_if(HabitId::Prompt, is_put_off);
     }
 
     /// A loop has answered a request, and was given nothing since.
     fn has_replied(&mut self, task: TaskId, at: MonoNs) {
         let process = self.process_of(task);
         let spare = self.connections.spare.get(&process).copied().unwrap_or_default();
-        let is_shared = self.loops.habits.get(&process).is_some_and(|h| h.shares_connections);
+        let is_shared = self.connections.sharing.contains(&process);
         let round = self.loops.rounds.entry(task);
         // who waited for the connection that was just set free would use that one
         let is_spare = is_shared || spare > u32::from(round.taken.heard != EndpointId(0));
@@ -341,45 +333,47 @@ impl Roles {
 
     /// Whether requests of an event loop's process may make several calls at once: they did, or too few were seen to tell.
     pub fn is_parallel(&self, process: u32) -> bool {
-        let is_parallel = self.loops.habits.get(&process).is_none_or(|h| h.is_parallel);
-        is_parallel || self.fans_out(process) || self.single_cases(process) < CASES_MIN
+        !self.habits.of(process, HabitId::OneCall).is_kept() || self.single_cases(process) < CASES_MIN
     }
 
     /// Whether a process with loops may make calls of its own accord: it did when it had no request open, or, as far as was
     /// seen, could have had reason to at any time.
     pub fn may_call_unasked(&self, process: u32) -> bool {
-        self.may_go_on_answered(process) || !self.loops.habits.get(&process).is_some_and(Habits::is_asked)
+        let is_asked = self.often_has_none(process) || self.habits.of(process, HabitId::Asked).is_believed();
+        self.may_go_on_answered(process) || !is_asked
     }
 
     /// Whether requests of a process with loops may go on after their reply.
     pub fn may_go_on_answered(&self, process: u32) -> bool {
         let (replied, after) = self.behind_replies(process);
-        let is_known = |h: &Habits| after == 0 && (replied >= CASES_MIN || h.gaps >= GAPS_MIN);
-        self.calls_of_its_own(process) || self.loops.habits.get(&process).is_none_or(|h| !is_known(h))
+        let is_known = after == 0 && (replied >= CASES_MIN || self.often_has_none(process));
+        self.calls_of_its_own(process) || !is_known
     }
 
     /// How often a request could have been seen to make several calls at once.
     pub fn single_cases(&self, process: u32) -> u32 {
+        let cases = |id| self.habits.of(process, id).cases;
         // where no connection is used again, another call would have made one too
-        let dialled = |h: &Habits| if self.keeps_connections(process) { 0 } else { h.single_dialled };
-        self.loops.habits.get(&process).map_or(0, |h| h.single.max(dialled(h)))
+        let dialled = if self.keeps_connections(process) { 0 } else { cases(HabitId::OneCallDialled) };
+        cases(HabitId::OneCall).max(dialled)
     }
 
     /// How often one could have been seen to make a call behind its reply.
     pub fn answered_cases(&self, process: u32) -> u32 {
-        self.loops.habits.get(&process).map_or(0, |h| self.behind_replies(process).0.max(h.gaps))
+        self.behind_replies(process).0.max(self.habits.of(process, HabitId::Idle).cases)
     }
 
     /// In how many turns something that a loop of the process, or of its siblings, put off while it took other inputs could have been
     /// seen; 0 where it was.
     pub fn prompt_cases(&self, process: u32) -> u32 {
-        self.loops.habits.get(&process).map_or(0, |h| h.puts_off.cases())
+        let prompt = self.habits.of(process, HabitId::Prompt);
+        if holds("prompt.never_put_off", prompt.is_kept()) { prompt.cases } else { 0 }
     }
 
     /// Whether a loop makes connections for what was asked alone, as far as was seen: none for a connection that it accepted, before
     /// something was read there.
     pub fn dials_when_asked(&self, process: u32) -> bool {
-        self.loops.habits.get(&process).is_some_and(|h| h.accepting.is_idle())
+        self.habits.of(process, HabitId::DialsWhenAsked).is_believed()
     }
 
     /// Whether a loop does at once what an input asks for.
@@ -389,10 +383,24 @@ impl Roles {
 
     /// In how many turns a call behind a reply could have been seen, and in how many one was.
     fn behind_replies(&self, process: u32) -> (u32, u32) {
-        let Some(habits) = self.loops.habits.get(&process) else { return (0, 0) };
+        let [own, dialled, beside] =
+            [HabitId::OverWithReply, HabitId::OverWithReplyDialled, HabitId::OverWithReplyBesideOthers]
+                .map(|id| self.habits.of(process, id));
         // where no connection is used again, nobody waits for one
         let dials = !self.keeps_connections(process);
-        habits.behind.seen(dials, holds("answered.nothing_was_handed_over", self.is_migrating(process)))
+        // where requests move between tasks, a call beside an open request says nothing, and then neither does one that was not made
+        let is_handed_over = beside.exceptions > 0 || dials && dialled.exceptions > own.exceptions;
+        if is_handed_over && holds("answered.nothing_was_handed_over", self.is_migrating(process)) {
+            return (0, own.exceptions);
+        }
+        let (cases, exceptions) = (own.cases, own.exceptions + beside.exceptions);
+        if dials { (cases + dialled.cases, exceptions + dialled.exceptions) } else { (cases, exceptions) }
+    }
+
+    /// Whether a process that keeps connections makes each for one request, as far as was seen of it and its siblings: they
+    /// often made several at once, and never had more than requests when one was answered.
+    pub fn dials_for_one(&self, process: u32) -> bool {
+        self.habits.of(process, HabitId::DialsForOne).is_believed()
     }
 
     /// A loop makes a call, on a connection that was used before where `is_again`: was it for the one request that it was
@@ -431,12 +439,13 @@ impl Roles {
     /// Whether the process often enough had no request open: what its tasks do of their own accord, or behind a reply, would
     /// have shown.
     pub fn often_has_none(&self, process: u32) -> bool {
-        self.loops.habits.get(&process).is_some_and(|h| h.gaps >= GAPS_MIN)
+        self.habits.of(process, HabitId::Idle).cases >= GAPS_MIN
     }
 
     /// How often the process could have been seen to make a call of its own accord.
     pub fn unasked_cases(&self, process: u32) -> u32 {
-        self.loops.habits.get(&process).map_or(0, |h| h.gaps.max(h.asked))
+        let cases = |id| self.habits.of(process, id).cases;
+        cases(HabitId::Idle).max(cases(HabitId::Asked))
     }
 
     /// Whether the library vantage handed over any input on the host.
@@ -473,7 +482,7 @@ impl Roles {
         let process = self.process_of(task);
         let under_way = self.connections.dialling.entry(process).or_default();
         if is_used && *under_way > 1 {
-            self.loops.habits.entry(process).or_default().dialling.beside += 1;
+            self.habits.at(process).cases(HabitId::DialsForOne, 1);
         }
         *under_way = under_way.saturating_sub(1);
         true

@@ -1,6 +1,7 @@
 //! Whether who goes on with the answer to a call is who made it, as far as was seen: in turns in which one thing was given, and
 //! in those with several.
 
+use super::habits::HabitId;
 use super::{CASES_MIN, Roles};
 use crate::canary::holds;
 use crate::exchange::{ExId, Slab};
@@ -27,29 +28,31 @@ impl Roles {
         let is_after = |y: ExId| xs.is_live(y) && xs.get(y).taken > asked;
         let may_be_anothers = self.requests.newest.get(&process).is_some_and(|&y| y != x && is_after(y));
         let has_others = self.requests.open.get(&process).is_some_and(|&open| open > 1);
-        let awaited = &mut self.loops.habits.entry(process).or_default().awaited;
+        let habits = self.habits.at(process);
         let is_anothers = maker.is_some_and(|maker| maker != x) || is_after(x);
         match (is_one, is_anothers) {
-            (true, true) => awaited.is_by_others = true,
-            (true, false) => awaited.alone += u32::from(maker.is_some() || may_be_anothers),
-            (false, true) => awaited.is_passed_to_others = true,
-            (false, false) => awaited.passed_on += u32::from(maker.is_some() && has_others || may_be_anothers),
+            (true, true) => habits.exception_if(HabitId::AwaitsItsOwn, true),
+            (true, false) => habits.case_if(HabitId::AwaitsItsOwn, maker.is_some() || may_be_anothers),
+            (false, true) => habits.exception_if(HabitId::PassesOn, true),
+            (false, false) => {
+                habits.case_if(HabitId::PassesOn, maker.is_some() && has_others || may_be_anothers);
+            }
         }
     }
 
     /// Whether the request to which a loop of this process replies with an answer alone is the one that asked: it often was, and
     /// never another.
     pub fn awaits_its_own(&self, process: u32) -> bool {
-        let Some(awaited) = self.loops.habits.get(&process).map(|h| h.awaited) else { return false };
-        holds("awaited.often", awaited.alone >= CASES_MIN) && holds("awaited.never_anothers", !awaited.is_by_others)
+        let alone = self.habits.of(process, HabitId::AwaitsItsOwn);
+        holds("awaited.often", alone.cases >= CASES_MIN) && holds("awaited.never_anothers", alone.is_kept())
     }
 
     /// Whether a loop of this process replies with an answer right when it has read it, and to the one that asked, also where it was
     /// given more: it often did so while others were open, and never replied to another, or took a second answer first.
     pub fn passes_on(&self, process: u32) -> bool {
-        let Some(awaited) = self.loops.habits.get(&process).map(|h| h.awaited) else { return false };
-        let is_never_anothers = !awaited.is_by_others && !awaited.is_passed_to_others && !awaited.is_kept;
-        holds("awaited.often_passed_on", awaited.passed_on >= CASES_MIN)
+        let [alone, passed_on] = [HabitId::AwaitsItsOwn, HabitId::PassesOn].map(|id| self.habits.of(process, id));
+        let is_never_anothers = alone.is_kept() && passed_on.is_kept();
+        holds("awaited.often_passed_on", passed_on.cases >= CASES_MIN)
             && holds("awaited.never_passed_to_others", is_never_anothers)
     }
 }

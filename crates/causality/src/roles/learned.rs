@@ -1,6 +1,6 @@
 //! What is learned of tasks and processes, by what it is about.
 
-use crate::canary::holds;
+use super::habits::{HabitId, Habits};
 use crate::dense::PerTask;
 use crate::exchange::ExId;
 use crate::exchange::Side;
@@ -9,143 +9,8 @@ use crate::polled::Polled;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 
-/// In how many cases an exception could have shown before a habit is believed.
-pub(super) const CASES_MIN: u32 = 8;
-/// The same of moments at which nothing was to do: what is rare shows in few of them.
+/// At how many moments at which nothing was to do a process must have been seen: what is rare shows in few of them.
 pub(super) const GAPS_MIN: u32 = 8;
-
-/// What a process with loops was never seen to do, and how often it could have been. A habit is no proof: what rests on one
-/// says so.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Habits {
-    /// Turns in which one input led to just one call, and another one would have found a connection.
-    pub(super) single: u32,
-    /// The same of turns in which a connection was made for the call.
-    pub(super) single_dialled: u32,
-    /// Several calls at once for one input.
-    pub(super) is_parallel: bool,
-    /// Several calls at once on one connection: there is always room for another.
-    pub(super) shares_connections: bool,
-    /// Turns in which a call was made behind an input, and calls that were made before any.
-    pub(super) asked: u32,
-    pub(super) spontaneous: u32,
-    /// Times at which the process had no request open, between two that it had.
-    pub(super) gaps: u32,
-    /// What comes behind replies.
-    pub(super) behind: BehindReplies,
-    /// Who is replied to behind the answer to a call.
-    pub(super) awaited: Awaited,
-    /// What comes behind connections that are accepted.
-    pub(super) accepting: Accepting,
-    /// What is left for later.
-    pub(super) puts_off: PutsOff,
-    /// For whom connections are made.
-    pub(super) dialling: Dialling,
-}
-
-impl Habits {
-    /// Whether the process calls only when it is asked: it was given nothing to call for at other times, as far as was seen.
-    pub(super) fn is_asked(&self) -> bool {
-        self.gaps >= GAPS_MIN || self.spontaneous == 0 && self.asked >= CASES_MIN
-    }
-}
-
-/// Whether loops leave for later what an input asks for, in turns in which they take several.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PutsOff {
-    /// Turns in which calls were made, and never two behind the same input.
-    pub(super) never: u32,
-    /// Calls that were the second behind one: what an earlier input had left for later.
-    pub(super) calls: u32,
-}
-
-impl PutsOff {
-    /// In how many turns something that was put off could have been seen; 0 where it was.
-    pub(super) fn cases(&self) -> u32 {
-        if holds("prompt.never_put_off", self.calls == 0) { self.never } else { 0 }
-    }
-}
-
-/// Connections that a process makes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Dialling {
-    /// How often one was used that it had made beside another.
-    pub(super) beside: u32,
-    /// It had more of them than requests when one was answered: it makes some for whoever comes.
-    pub(super) is_for_whoever: bool,
-}
-
-/// Connections that were accepted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Accepting {
-    /// How often the next thing that it did was to read of one or another, or it did nothing in its turn: it could have made a
-    /// connection.
-    pub(super) waits: u32,
-    /// It made one right behind, or in a turn in which it read nothing.
-    pub(super) is_dialling: bool,
-}
-
-impl Accepting {
-    /// Whether none is made for an accepted connection, as far as was seen.
-    pub(super) fn is_idle(&self) -> bool {
-        !self.is_dialling && self.waits >= CASES_MIN
-    }
-}
-
-/// Answers to calls behind which a loop replied, and took nothing else before.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Awaited {
-    /// How many were all that it was given, and that it replies to another one than who had asked could have shown.
-    pub(super) alone: u32,
-    /// It replied to another one then.
-    pub(super) is_by_others: bool,
-    /// The same where it was given more in its turn.
-    pub(super) passed_on: u32,
-    pub(super) is_passed_to_others: bool,
-    /// It took two answers before it did anything with the first.
-    pub(super) is_kept: bool,
-}
-
-/// Turns with one input in which a request was answered and a call behind that could have been seen; and calls behind such a
-/// reply that nobody else can have made.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BehindReplies {
-    /// It would have found a connection.
-    pub(super) replied: u32,
-    pub(super) after: u32,
-    /// Calls behind such a reply while requests were open: one of these may have been handed to the task meanwhile, where
-    /// requests move between tasks.
-    pub(super) after_beside_open: u32,
-    /// It would have made a connection, or waited for one: what a process that uses none again would not wait for.
-    pub(super) replied_dialled: u32,
-    pub(super) after_dialled: u32,
-}
-
-impl BehindReplies {
-    /// A call was made in a turn with one input, in which this was replied; `is_any_open`: a request is open.
-    pub(super) fn called(&mut self, replied: Replied, is_any_open: bool) {
-        match (replied, is_any_open) {
-            (Replied::No, _) | (Replied::Bound, true) => {}
-            (Replied::Freely, true) => self.after_beside_open += 1,
-            (Replied::WithoutSpare, true) => self.after_dialled += 1,
-            (Replied::WithoutSpare, false) => {
-                (self.after, self.after_dialled) = (self.after + 1, self.after_dialled + 1)
-            }
-            (_, false) => self.after += 1,
-        }
-    }
-
-    /// In how many turns a call behind a reply could have been seen, and in how many one was. `dials`: of those with a new
-    /// connection too. `is_migrating`: requests move between tasks, so that a call beside an open request says nothing, and
-    /// then neither does one that was not made.
-    pub(super) fn seen(&self, dials: bool, is_migrating: bool) -> (u32, u32) {
-        if is_migrating && (self.after_beside_open > 0 || dials && self.after_dialled > self.after) {
-            return (0, self.after);
-        }
-        let (replied, after) = (self.replied, self.after + self.after_beside_open);
-        if dials { (replied + self.replied_dialled, after + self.after_dialled) } else { (replied, after) }
-    }
-}
 
 /// Whether a loop has answered a request and was given nothing since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -217,7 +82,39 @@ pub(super) struct Round {
     pub(super) epoll: Epoll,
 }
 
+impl Replied {
+    /// A call was made in a turn with one input, in which this was replied; `is_any_open`: a request is open.
+    pub(super) fn called(self, is_any_open: bool, habits: &mut Habits) {
+        let dialled = HabitId::OverWithReplyDialled;
+        match (self, is_any_open) {
+            (Replied::No, _) | (Replied::Bound, true) => {}
+            (Replied::Freely, true) => habits.exception_if(HabitId::OverWithReplyBesideOthers, true),
+            (Replied::WithoutSpare, true) => habits.exception_if(dialled, true),
+            (_, false) => {
+                habits.exception_if(HabitId::OverWithReply, true);
+                habits.exception_if(dialled, self == Replied::WithoutSpare);
+            }
+        }
+    }
+}
+
 impl Round {
+    /// What a turn that is over shows of habits.
+    pub(super) fn tell(&self, habits: &mut Habits) {
+        let is_single = (self.polled.ready, self.calls) == (1, 1) && self.has_called_timely;
+        habits.case_if(HabitId::OneCall, is_single && self.has_spare);
+        habits.case_if(HabitId::OneCallDialled, is_single && self.has_dialled);
+        habits.case_if(HabitId::Asked, self.calls > 0 && self.polled.messages > 0);
+        let is_alone = self.polled.ready == 1;
+        habits.case_if(HabitId::OverWithReply, is_alone && self.replied == Replied::Freely);
+        habits.case_if(HabitId::OverWithReplyDialled, is_alone && self.replied == Replied::WithoutSpare);
+        let only_accepts = self.has_accepted && self.polled.messages == 0;
+        habits.cases(HabitId::DialsWhenAsked, self.promptness.reads_behind);
+        habits.case_if(HabitId::DialsWhenAsked, only_accepts && self.calls == 0);
+        habits.exception_if(HabitId::DialsWhenAsked, only_accepts && self.has_dialled);
+        habits.case_if(HabitId::Prompt, self.promptness.is_seen);
+    }
+
     /// Whether one thing is all that it was given, and no timer can be due.
     pub(super) fn is_given_one(&self, at: MonoNs) -> bool {
         (self.polled.ready, self.polled.messages) == (1, 1) && self.polled.no_timer_due(at)
@@ -350,6 +247,8 @@ pub(super) struct Connections {
     pub(super) spare: FxHashMap<u32, u32>,
     /// Processes that made several calls on one.
     pub(super) keeping: FxHashSet<u32>,
+    /// Those that made several at once on one: there is always room for another.
+    pub(super) sharing: FxHashSet<u32>,
     /// Those for which nothing was sent yet, with who made them.
     pub(super) connecting: FxHashMap<EndpointId, TaskId>,
     /// How many of them each process has.
@@ -381,8 +280,6 @@ pub(super) struct Loops {
     /// Processes that made several of them for one such input.
     pub(super) parallel_at_rest: FxHashSet<u32>,
     /// Of processes with loops.
-    pub(super) habits: FxHashMap<u32, Habits>,
-    /// Of such processes.
     pub(super) pairs: FxHashMap<u32, Pairs>,
     /// How many replies each loop began, and how many of them where it was given only what nobody saw.
     pub(super) replies: PerTask<(u32, u32)>,

@@ -1,6 +1,7 @@
 //! What roles learn of exchanges, step by step.
 
 use super::Roles;
+use super::habits::HabitId;
 use super::learned::{Asked, Taken};
 use crate::exchange::{ExId, Side, Sign, Slab, Steps};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
@@ -45,7 +46,7 @@ impl Steps for Roles {
                 }
                 let open = self.requests.open.entry(process).or_default();
                 if *open == 0 {
-                    self.loops.habits.entry(process).or_default().gaps += 1;
+                    self.habits.at(process).cases(HabitId::Idle, 1);
                 }
                 *open += 1;
                 self.requests.newest.insert(process, x);
@@ -135,7 +136,7 @@ impl Steps for Roles {
             round.taken = Taken { heard: e.flow, call: Some(x), of, answers: e.began, ..round.taken };
             if is_before_kept {
                 let process = self.process_of(task);
-                self.loops.habits.entry(process).or_default().awaited.is_kept = true;
+                self.habits.at(process).exception_if(HabitId::PassesOn, true);
             }
             // it may wait for an answer that another task reads
             self.workers.first_calls.entry(xs.get(x).actor).or_insert(xs.get(x).began);
@@ -177,7 +178,7 @@ impl Steps for Roles {
         if let Some(open) = self.requests.open.get_mut(&process) {
             *open = open.saturating_sub(1);
             if self.connections.dialling.get(&process).is_some_and(|dials| *dials > *open) {
-                self.loops.habits.entry(process).or_default().dialling.is_for_whoever = true;
+                self.habits.at(process).exception_if(HabitId::DialsForOne, true);
             }
         }
         if let Some(held) = self.requests.held.get_mut(&e.actor) {

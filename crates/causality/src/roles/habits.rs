@@ -1,0 +1,262 @@
+//! Habits of processes, as data: how often each could have been broken, and how often it was.
+//!
+//! A habit is no proof: what rests on one says so, with its cases. Workers that one master forked, and that run one program, count
+//! together: one that got few connections in a short recording has too few cases of its own. What one of them does at times is no habit
+//! of the others' either, but where they show it: then each goes by its own cases. Counts are sums, so that those of parts of a
+//! recording can be added.
+
+use super::Roles;
+use rustc_hash::FxHashMap;
+
+/// In how many cases an exception could have shown before a habit is believed.
+pub(super) const CASES_MIN: u32 = 8;
+
+/// What a process is seen to keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum HabitId {
+    /// A request makes one call at a time. A case: one input led to just one call, and another one would have found a connection. An
+    /// exception: several calls at once for one input, or more of them than requests.
+    OneCall,
+    /// The same of turns in which a connection was made for the call.
+    OneCallDialled,
+    /// Each call has a connection of its own: no connection is used again.
+    OneUse,
+    /// Calls come after inputs. A case: a call was made after one. An exception: one was made before any.
+    Asked,
+    /// Nothing is done while no request is open. A case: a time without one, between two that it had. An exception: a call then.
+    Idle,
+    /// A request is over with its reply. A case: a turn with one input in which one was answered, and a call after that would have found
+    /// a connection. An exception: such a call.
+    OverWithReply,
+    /// The same of turns in which that call would have made a connection, or waited for one.
+    OverWithReplyDialled,
+    /// The same of calls while other requests are open: where requests move between tasks, one may have been handed over meanwhile.
+    OverWithReplyBesideOthers,
+    /// Behind the answer to a call alone, the request is replied to that made it. A case: a reply to another one could have shown.
+    AwaitsItsOwn,
+    /// The same in turns in which the loop was given more. An exception, too: it took two answers before it did anything with the first.
+    PassesOn,
+    /// Connections are made for what was asked. A case: nothing was made for a connection that was accepted. An exception: one was.
+    DialsWhenAsked,
+    /// What an input asks for is done at once. A case: a turn with several inputs in which calls were made, and never two behind the same
+    /// input. An exception: a second one behind it, which an earlier input had left for later.
+    Prompt,
+    /// Each connection is made for one request. A case: one was used that was made beside another. An exception: there were more of them
+    /// under way than requests when one was answered.
+    DialsForOne,
+}
+
+/// How many habits there are.
+const HABITS: usize = 13;
+
+/// How the habits of siblings become one's own.
+enum Merge {
+    /// Where none of them ever made an exception from these.
+    Unless(&'static [HabitId]),
+    /// In any case: exceptions are so rare that one tells against all.
+    Always,
+}
+
+impl HabitId {
+    const ALL: [HabitId; HABITS] = [
+        HabitId::OneCall,
+        HabitId::OneCallDialled,
+        HabitId::OneUse,
+        HabitId::Asked,
+        HabitId::Idle,
+        HabitId::OverWithReply,
+        HabitId::OverWithReplyDialled,
+        HabitId::OverWithReplyBesideOthers,
+        HabitId::AwaitsItsOwn,
+        HabitId::PassesOn,
+        HabitId::DialsWhenAsked,
+        HabitId::Prompt,
+        HabitId::DialsForOne,
+    ];
+
+    fn merge(self) -> Merge {
+        use HabitId as H;
+        Merge::Unless(match self {
+            H::OneCall => &[H::OneCall],
+            H::OneCallDialled => &[H::OneCall, H::OneUse],
+            H::OneUse => &[H::OneUse],
+            H::Asked => &[H::Asked, H::Idle],
+            H::Idle => &[H::Idle],
+            H::OverWithReply | H::OverWithReplyBesideOthers => {
+                &[H::OverWithReply, H::OverWithReplyDialled, H::OverWithReplyBesideOthers]
+            }
+            H::OverWithReplyDialled => {
+                &[H::OverWithReply, H::OverWithReplyDialled, H::OverWithReplyBesideOthers, H::OneUse]
+            }
+            H::AwaitsItsOwn => &[H::AwaitsItsOwn],
+            H::PassesOn => &[H::AwaitsItsOwn, H::PassesOn],
+            H::DialsWhenAsked => &[H::DialsWhenAsked],
+            H::Prompt | H::DialsForOne => return Merge::Always,
+        })
+    }
+}
+
+/// How often a habit could have been broken, and how often it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Evidence {
+    pub(super) cases: u32,
+    pub(super) exceptions: u32,
+}
+
+impl Evidence {
+    /// Whether it was never broken, and could have been often enough.
+    pub(super) fn is_believed(self) -> bool {
+        self.is_kept() && self.cases >= CASES_MIN
+    }
+
+    /// Whether it was never broken.
+    pub(super) fn is_kept(self) -> bool {
+        self.exceptions == 0
+    }
+}
+
+/// What one process is seen to keep to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Habits([Evidence; HABITS]);
+
+impl Habits {
+    /// Counts cases.
+    pub(super) fn cases(&mut self, id: HabitId, count: u32) {
+        let of = &mut self.0[id as usize];
+        of.cases = of.cases.saturating_add(count);
+    }
+
+    /// Counts a case, if it is one.
+    pub(super) fn case_if(&mut self, id: HabitId, is_one: bool) {
+        self.cases(id, u32::from(is_one));
+    }
+
+    /// Counts an exception, if it is one.
+    pub(super) fn exception_if(&mut self, id: HabitId, is_one: bool) {
+        let of = &mut self.0[id as usize];
+        of.exceptions = of.exceptions.saturating_add(u32::from(is_one));
+    }
+
+    /// What was seen of a habit.
+    pub(super) fn of(&self, id: HabitId) -> Evidence {
+        self.0[id as usize]
+    }
+
+    /// What two processes did, as if one had done it.
+    fn add(&mut self, other: &Habits) {
+        for (own, others) in self.0.iter_mut().zip(&other.0) {
+            own.cases = own.cases.saturating_add(others.cases);
+            own.exceptions = own.exceptions.saturating_add(others.exceptions);
+        }
+    }
+
+    /// Learns from all siblings together, of which it is one.
+    fn learn(&mut self, all: &Habits) {
+        for id in HabitId::ALL {
+            match id.merge() {
+                Merge::Always => self.0[id as usize] = all.of(id),
+                Merge::Unless(broken) if broken.iter().all(|&id| all.of(id).is_kept()) => {
+                    self.0[id as usize].cases = all.of(id).cases;
+                }
+                Merge::Unless(_) => {}
+            }
+        }
+    }
+}
+
+/// Habits of all processes that were seen to have one.
+#[derive(Default)]
+pub(super) struct HabitTable(FxHashMap<u32, Habits>);
+
+impl HabitTable {
+    /// Those of a process, to count at.
+    pub(super) fn at(&mut self, process: u32) -> &mut Habits {
+        self.0.entry(process).or_default()
+    }
+
+    /// What was seen of a process's habit.
+    pub(super) fn of(&self, process: u32, id: HabitId) -> Evidence {
+        self.0.get(&process).map_or(Evidence::default(), |h| h.of(id))
+    }
+}
+
+impl Roles {
+    /// Nothing more comes: counts what calls and connections show of habits, and then at each worker what its siblings show.
+    pub(super) fn finish_habits(&mut self) {
+        let processes: Vec<u32> = self.habits.0.keys().copied().collect();
+        for &process in &processes {
+            let (fans_out, is_unasked) = (self.fans_out(process), self.calls_of_its_own(process));
+            let keeps = self.keeps_connections(process);
+            let habits = self.habits.at(process);
+            habits.exception_if(HabitId::OneCall, fans_out);
+            habits.exception_if(HabitId::Idle, is_unasked);
+            habits.exception_if(HabitId::OneUse, keeps);
+        }
+        let mut crews: FxHashMap<_, Habits> = FxHashMap::default();
+        for process in processes {
+            if let Some(crew) = self.processes.crew_of(process) {
+                crews.entry(crew).or_default().add(self.habits.at(process));
+            }
+        }
+        for (&process, habits) in &mut self.habits.0 {
+            if let Some(all) = self.processes.crew_of(process).and_then(|crew| crews.get(&crew)) {
+                habits.learn(all);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HabitId::*;
+    use super::*;
+
+    /// Of which habits the cases stay one's own, seen three times, beside a sibling that was seen ten times and broke these besides.
+    fn own_beside(broken: &[HabitId]) -> Vec<HabitId> {
+        let seen = |n: u32| {
+            let mut habits = Habits::default();
+            HabitId::ALL.iter().for_each(|&id| habits.cases(id, n));
+            habits
+        };
+        let (mut one, mut all) = (seen(3), seen(3));
+        all.add(&seen(10));
+        broken.iter().for_each(|&id| all.exception_if(id, true));
+        one.learn(&all);
+        HabitId::ALL.into_iter().filter(|&id| one.of(id).cases == 3).collect()
+    }
+
+    #[test]
+    fn nobody_learns_what_a_sibling_does_not_keep_to() {
+        let some: [(&[HabitId], &[HabitId]); 10] = [
+            (&[], &[]),
+            (&[OneCall], &[OneCall, OneCallDialled]),
+            (&[OneUse], &[OneCallDialled, OneUse, OverWithReplyDialled]),
+            (&[Idle], &[Asked, Idle]),
+            (&[Asked], &[Asked]),
+            (&[OverWithReply], &[OverWithReply, OverWithReplyDialled, OverWithReplyBesideOthers]),
+            (&[OverWithReplyBesideOthers], &[OverWithReply, OverWithReplyDialled, OverWithReplyBesideOthers]),
+            (&[AwaitsItsOwn], &[AwaitsItsOwn, PassesOn]),
+            (&[PassesOn], &[PassesOn]),
+            (&[DialsWhenAsked], &[DialsWhenAsked]),
+        ];
+        for (broken, own) in some {
+            assert_eq!(own_beside(broken), own, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn a_rare_exception_of_one_tells_against_all() {
+        for id in [Prompt, DialsForOne] {
+            let (mut one, mut all) = (Habits::default(), Habits::default());
+            all.exception_if(id, true);
+            one.learn(&all);
+            assert!(!one.of(id).is_kept(), "{id:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_habits_are_their_places() {
+        assert!(HabitId::ALL.iter().enumerate().all(|(i, &id)| id as usize == i));
+    }
+}
