@@ -410,7 +410,8 @@ impl Roles {
         let is_for_one = round.is_given_one(e.began);
         let pairs = self.loops.pairs.entry(process).or_default();
         let last = std::mem::replace(&mut pairs.last, e.flow);
-        if !is_again || !is_for_one || round.taken.asked == EndpointId(0) || pairs.is_broken {
+        let is_broken = !self.habits.of(process, HabitId::Paired).is_kept();
+        if !is_again || !is_for_one || round.taken.asked == EndpointId(0) || is_broken {
             return;
         }
         let is_known = pairs.partners.contains_key(&e.flow);
@@ -419,21 +420,23 @@ impl Roles {
         }
         let partner = *pairs.partners.entry(e.flow).or_insert(round.taken.asked);
         if !holds("paired.never_another", partner == round.taken.asked) {
-            *pairs = Pairs { is_broken: true, ..Pairs::default() };
-        } else if is_known {
-            pairs.cases += u32::from(round.has_spare && last != e.flow);
+            *pairs = Pairs::default();
+            self.habits.at(process).exception_if(HabitId::Paired, true);
+        } else {
+            let could_differ = is_known && round.has_spare && last != e.flow;
+            self.habits.at(process).case_if(HabitId::Paired, could_differ);
         }
     }
 
     /// The connection for whose requests alone calls are made on this one, as far as was seen.
     pub fn partner(&self, process: u32, flow: EndpointId) -> Option<EndpointId> {
-        let pairs = self.loops.pairs.get(&process).filter(|p| holds("paired.often", p.cases >= CASES_MIN))?;
-        pairs.partners.get(&flow).copied()
+        let is_often = holds("paired.often", self.pair_cases(process) >= CASES_MIN);
+        self.loops.pairs.get(&process).filter(|_| is_often)?.partners.get(&flow).copied()
     }
 
     /// How often a connection could have been seen to serve another one.
     pub fn pair_cases(&self, process: u32) -> u32 {
-        self.loops.pairs.get(&process).map_or(0, |p| p.cases)
+        self.habits.of(process, HabitId::Paired).cases
     }
 
     /// Whether the process often enough had no request open: what its tasks do of their own accord, or behind a reply, would

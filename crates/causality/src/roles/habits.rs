@@ -45,13 +45,18 @@ pub(super) enum HabitId {
     /// Each connection is made for one request. A case: one was used that was made beside another. An exception: there were more of them
     /// under way than requests when one was answered.
     DialsForOne,
+    /// A connection serves the requests of one other connection. A case: one was used for the same again though another one was idle, and
+    /// had not been used last. An exception: one was used for another.
+    Paired,
 }
 
 /// How many habits there are.
-const HABITS: usize = 13;
+const HABITS: usize = 14;
 
 /// How the habits of siblings become one's own.
 enum Merge {
+    /// They do not: each process has its own.
+    Never,
     /// Where none of them ever made an exception from these.
     Unless(&'static [HabitId]),
     /// In any case: exceptions are so rare that one tells against all.
@@ -73,6 +78,7 @@ impl HabitId {
         HabitId::DialsWhenAsked,
         HabitId::Prompt,
         HabitId::DialsForOne,
+        HabitId::Paired,
     ];
 
     fn merge(self) -> Merge {
@@ -93,6 +99,7 @@ impl HabitId {
             H::PassesOn => &[H::AwaitsItsOwn, H::PassesOn],
             H::DialsWhenAsked => &[H::DialsWhenAsked],
             H::Prompt | H::DialsForOne => return Merge::Always,
+            H::Paired => return Merge::Never,
         })
     }
 }
@@ -159,7 +166,7 @@ impl Habits {
                 Merge::Unless(broken) if broken.iter().all(|&id| all.of(id).is_kept()) => {
                     self.0[id as usize].cases = all.of(id).cases;
                 }
-                Merge::Unless(_) => {}
+                Merge::Unless(_) | Merge::Never => {}
             }
         }
     }
@@ -229,7 +236,7 @@ mod tests {
     #[test]
     fn nobody_learns_what_a_sibling_does_not_keep_to() {
         let some: [(&[HabitId], &[HabitId]); 10] = [
-            (&[], &[]),
+            (&[Prompt], &[]),
             (&[OneCall], &[OneCall, OneCallDialled]),
             (&[OneUse], &[OneCallDialled, OneUse, OverWithReplyDialled]),
             (&[Idle], &[Asked, Idle]),
@@ -241,7 +248,7 @@ mod tests {
             (&[DialsWhenAsked], &[DialsWhenAsked]),
         ];
         for (broken, own) in some {
-            assert_eq!(own_beside(broken), own, "{broken:?}");
+            assert_eq!(own_beside(broken), [own, &[Paired]].concat(), "{broken:?}");
         }
     }
 

@@ -262,10 +262,6 @@ pub(super) struct Pairs {
     pub(super) partners: FxHashMap<EndpointId, EndpointId>,
     /// The connection that was used last.
     pub(super) last: EndpointId,
-    /// How often one was used for the same again though another one was idle, and had not been used last.
-    pub(super) cases: u32,
-    /// One was used for another.
-    pub(super) is_broken: bool,
 }
 
 /// Event loops.
