@@ -93,7 +93,7 @@ pub struct Roles {
 impl Roles {
     /// A step in a task's life: which process it is of, and what it was made for.
     pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
-        self.answerers.task(xs, r);
+        self.answerers.task(xs, r, &mut self.habits);
         self.learn_process(r);
         if r.runtime == runtime::TOKIO {
             *self.processes.is_named_late.entry(r.task) = true;
@@ -184,7 +184,7 @@ impl Roles {
 
     /// The recording ends, with these exchanges open.
     pub fn ended(&mut self, xs: &Slab) {
-        self.answerers.ended(xs);
+        self.answerers.ended(xs, &mut self.habits);
     }
 
     /// A call begins: more of them without an answer than requests that could make them show that a request makes several
@@ -493,8 +493,8 @@ impl Roles {
 
     /// Whether workers of a process are mostly busy with another request until they take one up, as far as their calls show.
     pub fn works_on_others(&self, process: u32) -> bool {
-        let count = |of: &FxHashMap<u32, u32>| of.get(&process).copied().unwrap_or_default();
-        count(&self.workers.busy_until_taken) > count(&self.workers.replies_behind_calls)
+        let of = self.habits.of(process, HabitId::CallsForOne);
+        of.exceptions > of.cases
     }
 
     /// Whether the process uses connections again: then who has one made need not be who gets it.

@@ -1,6 +1,7 @@
 //! Which logical task replied to each request.
 
 use super::fired::Fired;
+use super::habits::{Evidence, HabitId, HabitTable};
 use super::kin::Kin;
 use super::resumed::{Answer, Resumed};
 use crate::canary::holds;
@@ -59,12 +60,8 @@ pub(super) struct Answerers {
     /// On which connection each replied, and what those have in common with who reads there.
     kin: Kin,
     for_others: ForOthers,
-    /// Of each process: connections to whose many requests one task replied; tasks that replied on several.
-    habits: FxHashMap<u32, (u32, u32)>,
     /// Tasks that were made for a request and called, or made one that did, whose end will be told, with their processes.
     spawned: FxHashMap<TaskId, u32>,
-    /// Of each process: how many of those ended with their requests, and how many did not.
-    endings: FxHashMap<u32, (u32, u32)>,
 }
 
 impl Answerers {
@@ -79,20 +76,21 @@ impl Answerers {
     }
 
     /// How many tasks of a process that were made in requests called and ended with them, and how many went on.
-    pub(super) fn endings(&self, process: u32) -> (u32, u32) {
-        let (ended, went_on) = self.endings.get(&process).copied().unwrap_or_default();
-        (ended, went_on + self.for_others.fired.count(process))
+    pub(super) fn endings(&self, process: u32, habits: &HabitTable) -> (u32, u32) {
+        let Evidence { cases, exceptions } = habits.of(process, HabitId::EndsWithRequest);
+        (cases, exceptions + self.for_others.fired.count(process))
     }
 
     /// Whether a logical task was made for a request that did not wait for it; and how many of its process were, where none did anything
     /// else.
-    pub(super) fn fired(&self, task: TaskId, process: u32) -> u32 {
+    pub(super) fn fired(&self, task: TaskId, process: u32, habits: &HabitTable) -> u32 {
         let fired = &self.for_others.fired;
         if !fired.is_one(task) {
             return 0;
         }
         // one that calls before the end of its request, or goes on for longer, may work for others; and so may those that are late
-        let is_habit = holds("fired.none_was_waited_for", self.endings.get(&process).is_none_or(|e| *e == (0, 0)));
+        let is_unseen = habits.of(process, HabitId::EndsWithRequest) == Evidence::default();
+        let is_habit = holds("fired.none_was_waited_for", is_unseen);
         if is_habit { fired.count(process) } else { 0 }
     }
 
@@ -150,8 +148,8 @@ impl Answerers {
 
     /// How many connections of a process have a task of their own, which replies to all their requests; or how many replies
     /// there were of tasks that were made for their connections, where no other task replied. 0 where any task replied on several.
-    pub(super) fn own(&self, process: u32) -> u32 {
-        let Some(&(own, 0)) = self.habits.get(&process) else { return 0 };
+    pub(super) fn own(&self, process: u32, habits: &HabitTable) -> u32 {
+        let Evidence { cases: own, exceptions: 0 } = habits.of(process, HabitId::OneTaskReplies) else { return 0 };
         let (replies, of_others) = self.kin.replies(process);
         if holds("served.made_for_one", of_others == 0) { own.max(replies) } else { own }
     }
@@ -220,7 +218,7 @@ impl Answerers {
 
     /// A task calls: behind the end of the request that it was made for, it calls for somebody else, unless it is the one that
     /// replied.
-    pub(super) fn called(&mut self, xs: &Slab, e: &Exchange, process: u32) {
+    pub(super) fn called(&mut self, xs: &Slab, e: &Exchange, process: u32, habits: &mut HabitTable) {
         let is_behind = match self.lineage.of(e.actor, e.began) {
             Known::Of(line) if line.basis == Basis::Behind => {
                 let behind = &mut self.for_others.behind;
@@ -238,7 +236,7 @@ impl Answerers {
         }
         if !is_behind || !self.is_fired(e.actor, process) {
             self.for_others.seen.extend(Some(e.actor).filter(|_| is_behind));
-            self.spawned_called(e.actor, process, is_behind);
+            self.spawned_called(e.actor, process, is_behind, habits);
         }
         self.tenures.called(e.actor, e.began);
         self.tenures.errands.called(e);
@@ -255,13 +253,13 @@ impl Answerers {
     }
 
     /// A task called; where it was made for a request, its end shows whether it belongs to that alone.
-    fn spawned_called(&mut self, task: TaskId, process: u32, is_behind: bool) {
+    fn spawned_called(&mut self, task: TaskId, process: u32, is_behind: bool, habits: &mut HabitTable) {
         let is_made = matches!(self.lineage.of(task, MonoNs(u64::MAX)), Known::Of(_) | Known::Forgotten);
         if !is_made || !self.ends.are_told(&self.lineage, task) {
             return;
         }
         if is_behind || self.spawned.len() >= ANSWERS_MAX {
-            self.endings.entry(process).or_default().1 += 1;
+            habits.at(process).exception_if(HabitId::EndsWithRequest, true);
         } else {
             let between = self.lineage.makers(task).map(|(maker, _)| maker);
             let between = between.take_while(|&maker| !self.lineage.has_requests(maker));
@@ -271,7 +269,8 @@ impl Answerers {
     }
 
     /// A task of a process replies to a request.
-    pub(super) fn replied(&mut self, xs: &Slab, x: ExId, task: TaskId, process: u32) {
+    pub(super) fn replied(&mut self, xs: &Slab, x: ExId, by: (TaskId, u32), habits: &mut HabitTable) {
+        let (task, process) = by;
         let e = xs.get(x);
         if let Some(&last) = self.last.get(&e.flow).filter(|last| **last != task) {
             self.lineage.answers_not(x, last);
@@ -288,19 +287,19 @@ impl Answerers {
         }
         self.find_head(xs, x, task);
         self.last.insert(e.flow, task);
-        let (own, several) = self.habits.entry(process).or_default();
+        let habits = habits.at(process);
         if self.of.len() >= ANSWERS_MAX || self.kin.is_full_for(task) {
             // whether it replies on others too is not kept
-            *several += 1;
+            habits.exception_if(HabitId::OneTaskReplies, true);
             return;
         }
         self.of.insert((e.flow, e.request_start), task);
         match self.kin.replied(&self.lineage, e, task, process) {
             None => {
                 self.for_others.seen.insert(task);
-                *several += 1;
+                habits.exception_if(HabitId::OneTaskReplies, true);
             }
-            Some(replies) => *own += u32::from(replies == 2),
+            Some(replies) => habits.case_if(HabitId::OneTaskReplies, replies == 2),
         }
     }
 
@@ -328,11 +327,11 @@ impl Answerers {
     }
 
     /// More of a reply is sent: where nobody is known who sent the first part, by who sends this one.
-    pub(super) fn replies_on(&mut self, xs: &Slab, x: ExId, task: TaskId, process: u32) {
+    pub(super) fn replies_on(&mut self, xs: &Slab, x: ExId, by: (TaskId, u32), habits: &mut HabitTable) {
         let e = xs.get(x);
         self.for_others.resumed.replies(e.reply_task, x, e.ended);
-        if e.reply_task != task && !self.of.contains_key(&(e.flow, e.request_start)) {
-            self.replied(xs, x, task, process);
+        if e.reply_task != by.0 && !self.of.contains_key(&(e.flow, e.request_start)) {
+            self.replied(xs, x, by, habits);
         }
     }
 
@@ -366,24 +365,24 @@ impl Answerers {
     }
 
     /// The recording ends: of what was made for a request that is open yet, nobody saw whether it works on behind its end.
-    pub(super) fn ended(&mut self, xs: &Slab) {
+    pub(super) fn ended(&mut self, xs: &Slab, habits: &mut HabitTable) {
         self.for_others.seen.extend(self.lineage.made_for_open(xs));
         for (task, lives_on_in) in self.for_others.fired.finish() {
             self.for_others.seen.insert(task);
             if let Some(process) = lives_on_in {
-                self.endings.entry(process).or_default().1 += 1;
+                habits.at(process).exception_if(HabitId::EndsWithRequest, true);
             }
         }
         // of these nobody saw how they end
         for (task, process) in self.spawned.drain() {
             if !self.for_others.seen.contains(&task) {
-                self.endings.entry(process).or_default().1 += 1;
+                habits.at(process).exception_if(HabitId::EndsWithRequest, true);
             }
         }
     }
 
     /// A step in a task's life.
-    pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow) {
+    pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow, habits: &mut HabitTable) {
         self.lineage.task(xs, r);
         if r.runtime != runtime::NONE {
             *self.for_others.runtimes.entry(r.task) = r.runtime;
@@ -400,19 +399,16 @@ impl Answerers {
             self.tenures.ended(r.task);
             if let Some(process) = self.for_others.fired.ended(r.task, r.at) {
                 self.for_others.seen.insert(r.task);
-                self.endings.entry(process).or_default().1 += 1;
+                habits.at(process).exception_if(HabitId::EndsWithRequest, true);
             }
         }
         if r.what == life::EXIT
             && let Some(process) = self.spawned.remove(&r.task)
         {
-            let (ended, went_on) = self.endings.entry(process).or_default();
-            match self.ends.is_in_time(r.task) {
-                Some(true) => *ended += 1,
-                // it says nothing
-                Some(false) => (),
-                None => *went_on += 1,
-            }
+            // of one that is late it says nothing
+            let is_in_time = self.ends.is_in_time(r.task);
+            habits.at(process).case_if(HabitId::EndsWithRequest, is_in_time == Some(true));
+            habits.at(process).exception_if(HabitId::EndsWithRequest, is_in_time.is_none());
         }
     }
 

@@ -34,7 +34,7 @@ impl Roles {
 
     /// How many connections of a process have a task of their own, which replies to all their requests; 0 where that is no habit.
     pub fn own_answerers(&self, process: u32) -> u32 {
-        Some(self.answerers.own(process)).filter(|own| *own >= CASES_MIN).unwrap_or_default()
+        Some(self.answerers.own(process, &self.habits)).filter(|own| *own >= CASES_MIN).unwrap_or_default()
     }
 
     /// Whether a runtime tells when a logical task ends that was made for a request.
@@ -50,13 +50,13 @@ impl Roles {
     /// How many tasks of a process were made in requests that did not wait for them, where this is one, none did anything else, and there
     /// were enough; else 0.
     pub(crate) fn fired(&self, task: TaskId, process: u32) -> u32 {
-        Some(self.answerers.fired(task, process)).filter(|cases| *cases >= CASES_MIN).unwrap_or_default()
+        Some(self.answerers.fired(task, process, &self.habits)).filter(|cases| *cases >= CASES_MIN).unwrap_or_default()
     }
 
     /// How many tasks of a process that were made in requests called and ended with them, where none went on and there were enough;
     /// else 0.
     pub(crate) fn ending_with_requests(&self, process: u32) -> u32 {
-        match self.answerers.endings(process) {
+        match self.answerers.endings(process, &self.habits) {
             (ended, 0) if ended >= CASES_MIN => ended,
             _ => 0,
         }

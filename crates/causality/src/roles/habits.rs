@@ -48,10 +48,18 @@ pub(super) enum HabitId {
     /// A connection serves the requests of one other connection. A case: one was used for the same again though another one was idle, and
     /// had not been used last. An exception: one was used for another.
     Paired,
+    /// A task that a request makes, and that calls, ends with it. A case: one did. An exception: one went on, or called after its end.
+    EndsWithRequest,
+    /// A connection has a task of its own, which replies to all its requests. A case: one that replied again. An exception: one that
+    /// replied on several.
+    OneTaskReplies,
+    /// Who takes up a request calls for nobody else until the reply. A case: all its calls since the last reply came after it had taken
+    /// the request up. An exception: one came before.
+    CallsForOne,
 }
 
 /// How many habits there are.
-const HABITS: usize = 14;
+const HABITS: usize = 17;
 
 /// How the habits of siblings become one's own.
 enum Merge {
@@ -79,6 +87,9 @@ impl HabitId {
         HabitId::Prompt,
         HabitId::DialsForOne,
         HabitId::Paired,
+        HabitId::EndsWithRequest,
+        HabitId::OneTaskReplies,
+        HabitId::CallsForOne,
     ];
 
     fn merge(self) -> Merge {
@@ -99,7 +110,7 @@ impl HabitId {
             H::PassesOn => &[H::AwaitsItsOwn, H::PassesOn],
             H::DialsWhenAsked => &[H::DialsWhenAsked],
             H::Prompt | H::DialsForOne => return Merge::Always,
-            H::Paired => return Merge::Never,
+            H::Paired | H::EndsWithRequest | H::OneTaskReplies | H::CallsForOne => return Merge::Never,
         })
     }
 }
@@ -248,7 +259,11 @@ mod tests {
             (&[DialsWhenAsked], &[DialsWhenAsked]),
         ];
         for (broken, own) in some {
-            assert_eq!(own_beside(broken), [own, &[Paired]].concat(), "{broken:?}");
+            assert_eq!(
+                own_beside(broken),
+                [own, &[Paired, EndsWithRequest, OneTaskReplies, CallsForOne]].concat(),
+                "{broken:?}"
+            );
         }
     }
 

@@ -286,8 +286,4 @@ pub(super) struct Loops {
 pub(super) struct Workers {
     /// The first call that each task made since it last replied.
     pub(super) first_calls: FxHashMap<TaskId, MonoNs>,
-    /// Processes of which a task replied to a request that another took, behind a call that it had made before that was taken.
-    pub(super) busy_until_taken: FxHashMap<u32, u32>,
-    /// How often a task replied to one behind calls that it had all made since that was taken.
-    pub(super) replies_behind_calls: FxHashMap<u32, u32>,
 }

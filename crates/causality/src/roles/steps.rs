@@ -22,7 +22,7 @@ impl Steps for Roles {
         match e.side {
             Side::Client => {
                 self.asks(x, e, process);
-                self.answerers.called(xs, e, process);
+                self.answerers.called(xs, e, process, &mut self.habits);
             }
             Side::Server => self.answerers.took(xs, x),
         }
@@ -85,17 +85,18 @@ impl Steps for Roles {
         }
         if e.side == Side::Server {
             let process = self.process_of(task);
-            self.answerers.replied(xs, x, task, process);
+            self.answerers.replied(xs, x, (task, process), &mut self.habits);
         } else {
             self.answerers.answered(e, false);
         }
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.actor != TaskId::UNKNOWN {
             let first = self.workers.first_calls.remove(&task);
             match first.filter(|_| task != e.actor) {
-                Some(at) if at < e.taken => {
-                    *self.workers.busy_until_taken.entry(self.process_of(task)).or_default() += 1;
+                Some(at) => {
+                    let habits = self.habits.at(self.process_of(task));
+                    habits.case_if(HabitId::CallsForOne, at >= e.taken);
+                    habits.exception_if(HabitId::CallsForOne, at < e.taken);
                 }
-                Some(_) => *self.workers.replies_behind_calls.entry(self.process_of(task)).or_default() += 1,
                 None => {}
             }
             if self.is_taken_before_names(e, task) {
@@ -124,7 +125,7 @@ impl Steps for Roles {
         let of = self.answered(x);
         if xs.get(x).side == Side::Server {
             let process = self.process_of(task);
-            self.answerers.replies_on(xs, x, task, process);
+            self.answerers.replies_on(xs, x, (task, process), &mut self.habits);
         } else {
             self.answerers.hears(xs.get(x));
         }
