@@ -168,7 +168,7 @@ struct Streams {
 
 impl Streams {
     fn keys(&self, e: &Exchange) -> impl Iterator<Item = (TaskId, u64)> {
-        let is_stream = e.witness.0 == witness::HTTP2;
+        let is_stream = witness::is_stream(e.witness.0);
         let (reader, stream) = (e.actor, e.witness.1);
         let maker = self.makers.get(reader);
         [reader, maker].into_iter().filter(move |t| is_stream && *t != TaskId::UNKNOWN).map(move |t| (t, stream))

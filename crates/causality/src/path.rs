@@ -184,7 +184,7 @@ impl<'a> Assembler<'a> {
 
     fn rule(e: &Exchange, how: How) -> Rule {
         match how {
-            _ if e.witness.0 == witness::DNS => Rule::Witness,
+            _ if witness::stands_for_place(e.witness.0) => Rule::Witness,
             How::Addresses | How::Peers => Rule::Bytes,
             How::Translated => Rule::BytesTranslated,
         }

@@ -192,7 +192,7 @@ impl<S: Steps> Engine<S> {
         }
         let at = last.map_or(r.at, |s| s.at);
         let mut actor = last.map_or(TaskId::UNKNOWN, |s| s.actor);
-        if side == Side::Client && r.witness_kind == witness::HTTP2 {
+        if side == Side::Client && witness::is_stream(r.witness_kind) {
             actor = self.asking.remove(&(actor, r.witness)).unwrap_or(actor);
         }
         let is_unpaired = by_turn && self.steps.pushes(self.steps.process_of(actor), side);

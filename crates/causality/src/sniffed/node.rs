@@ -27,7 +27,7 @@ pub(crate) struct ByteKey {
 impl ByteKey {
     /// Of an exchange at one of its ends. `None` where its numbers are not those of the other end.
     pub(crate) fn of(p: &Place, e: &Exchange) -> Option<ByteKey> {
-        if p.family < 2 || p.protocol != TCP && e.witness.0 != witness::DNS {
+        if p.family < 2 || p.protocol != TCP && !witness::stands_for_place(e.witness.0) {
             return None;
         }
         let (here, there) = ((p.laddr, p.lport), (p.raddr, p.rport));

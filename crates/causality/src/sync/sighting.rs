@@ -221,7 +221,7 @@ impl<'a> Sightings<'a> {
     }
 
     fn message(&self, r: &MessageRow) -> Option<Sighting> {
-        if r.witness_kind != witness::DNS {
+        if !witness::stands_for_place(r.witness_kind) {
             return None;
         }
         let d = self.datagrams.get(&r.flow)?;

@@ -73,6 +73,17 @@ pub mod witness {
     /// A number or hash that pairs replies with requests, of a protocol without a kind of its own here.
     pub const NAMED: u8 = 12;
 
+    /// Whether an identifier of this kind stands for the place of a message in its flow: datagrams have no bytes to count, and both
+    /// ends know the message by it.
+    pub const fn stands_for_place(kind: u8) -> bool {
+        kind == DNS
+    }
+
+    /// Whether an identifier of this kind is the number of a stream, of which one connection carries many at once.
+    pub const fn is_stream(kind: u8) -> bool {
+        kind == HTTP2
+    }
+
     /// Whether an identifier of this kind says which request of its flow a reply answers. Others name the request across
     /// hosts, where a server or a gateway may set one of its own in the reply, or something else: there order decides.
     pub const fn names_exchange(kind: u8) -> bool {
