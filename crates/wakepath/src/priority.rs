@@ -86,7 +86,7 @@ impl Priority {
             return;
         }
         let used = thread_ns();
-        let is_too_much = (used - self.used_ns) * 100 > round * SHARE_MAX;
+        let is_too_much = used.wrapping_sub(self.used_ns).saturating_mul(100) > round.saturating_mul(SHARE_MAX);
         (self.round_ns, self.used_ns) = (now_ns, used);
         match self.now {
             Level::RealTime if is_too_much => self.begin_rest(),
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(child, libc::SCHED_OTHER, "what it makes is an ordinary program");
         // more than its share of a round, in pieces that are each short enough
         let begin = p.round_ns;
-        p.used_ns -= ROUND_NS;
+        p.used_ns = p.used_ns.wrapping_sub(ROUND_NS);
         p.look(begin + ROUND_NS);
         assert_eq!((policy(), p.now), (libc::SCHED_OTHER, Level::Nice));
         for round in 2..=u64::from(REST_ROUNDS) {
