@@ -159,6 +159,8 @@ pub struct InFlight {
     pub task: Option<At>,
     /// Its caller is watched, but for which request it was made is not known.
     pub is_orphan: bool,
+    /// How long before the recording's end its client closed or reset the connection (ns); `None`: it did not.
+    pub left_ago_ns: Option<u64>,
     /// Nobody has accepted its connection: the queue in which that lies.
     pub queue: Option<AcceptQueue>,
 }
@@ -473,6 +475,7 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
             where_: (names.service(inner), asked),
             task: inner.callee.as_ref().map(|h| (h.host, h.exchange.task)),
             is_orphan: r.orphan.is_some(),
+            left_ago_ns: (e.client.left.0 != 0).then(|| age(half.host, e.client.left)),
         };
         let untaken = inner.caller.as_ref().filter(|_| inner.callee.is_none());
         let untaken = untaken.map(|c| ((c.host, c.exchange.flow), c.place));

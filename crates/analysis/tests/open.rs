@@ -7,6 +7,7 @@ use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{DescriptorRow, Event, OpRow, Side, TcpState, WaitRow, cause, descriptor, op, seen};
 use wakepath_testkit::recording::{Announced, Cuts, HostRows, Recording};
+use wakepath_testkit::script::play;
 
 const TASK: u32 = 1;
 const ASKED: u64 = 11;
@@ -50,7 +51,10 @@ fn sends(host: &mut HostRows, at: u64, flow: u64) {
 
 /// What is open at the end of a host's recording.
 fn found_open(host: HostRows) -> Unended {
-    let recording = Recording { hosts: vec![host], ..Recording::default() };
+    found_open_in(&Recording { hosts: vec![host], ..Recording::default() })
+}
+
+fn found_open_in(recording: &Recording) -> Unended {
     let dir = tempfile::tempdir().expect("a folder");
     let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
     let folder = Folder::open(&dirs).expect("opened");
@@ -244,4 +248,22 @@ fn no_answer_is_due_only_where_a_socket_shows_who_spoke_last() {
     for (found, expected, what) in told {
         assert_eq!(found, expected, "{what}");
     }
+}
+
+/// Nobody waits any more for the reply to a request whose client closed its end: that is no hang for anybody.
+#[test]
+fn a_request_whose_client_left_says_so() {
+    let script = "
+task A app
+task B app
+flow c - A
+flow e - B
+100 A takes r1 c
+110 B takes r2 e
+150 A loses client c
+400 B woken by timer since 390
+";
+    let recording = play(script).expect("the script");
+    let left: Vec<_> = found_open_in(&recording).requests.iter().map(|r| r.left_ago_ns.is_some()).collect();
+    assert_eq!(left, [true, false]);
 }

@@ -6,7 +6,7 @@ use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
 use wakepath_analysis::names::{Names, OPAQUE};
-use wakepath_analysis::open::{AcceptQueue, Awaited, Before, For, Held, Known, Open, Unended};
+use wakepath_analysis::open::{AcceptQueue, Awaited, Before, For, Held, InFlight, Known, Open, Unended};
 use wakepath_model::ids::{HostId, TaskId};
 use wakepath_model::syscalls;
 
@@ -31,6 +31,8 @@ pub struct RequestView {
     pub host: Option<String>,
     /// Its caller is watched, but for which request it was made is not known.
     pub orphan: bool,
+    /// How long before the recording's end its client closed or reset the connection (ns); null: it did not.
+    pub left_ago_ns: Option<u64>,
     /// Nobody has accepted its connection: the queue in which that lies.
     pub queue: Option<QueueView>,
     /// Where it is, in words: the innermost service that had it, and what was asked of that.
@@ -50,9 +52,13 @@ impl RequestView {
             Some(q) => q.in_words(),
             None => format!("{} ({task})", self.at_service),
         };
-        match self.asked == self.kind && self.at_service == self.service {
+        let place = match self.asked == self.kind && self.at_service == self.service {
             true => place,
             false => format!("{place}: {}", self.asked),
+        };
+        match self.left_ago_ns {
+            Some(ns) => format!("{place}; its client left {} before the end", units::duration(ns)),
+            None => place,
         }
     }
 }
@@ -327,6 +333,24 @@ impl Namer<'_, '_> {
         }
     }
 
+    fn request(&self, r: &InFlight) -> RequestView {
+        let view = RequestView {
+            place: String::new(),
+            request: format!("{:016x}", r.id),
+            service: r.kind.0.clone(),
+            kind: r.kind.1.clone(),
+            age_ns: r.age_ns,
+            at_service: r.where_.0.clone(),
+            asked: r.where_.1.clone(),
+            task: r.task.map(|t| self.task(t)),
+            host: r.task.map(|t| self.names.host(t.0).to_owned()),
+            orphan: r.is_orphan,
+            left_ago_ns: r.left_ago_ns,
+            queue: r.queue.as_ref().map(|q| self.queue_view(q)),
+        };
+        RequestView { place: view.place_in_words(), ..view }
+    }
+
     fn full(&self, q: &AcceptQueue) -> FullQueueView {
         let listener = self.listener(q);
         let (waiting, room) = q.length.unwrap_or_default();
@@ -437,24 +461,7 @@ impl OpenView {
     /// What is shown of what had not ended.
     pub fn new(unended: &Unended, names: &Names<'_>, host_count: usize) -> OpenView {
         let namer = Namer { names, has_hosts: host_count > 1 };
-        let requests = unended
-            .requests
-            .iter()
-            .map(|r| RequestView {
-                place: String::new(),
-                request: format!("{:016x}", r.id),
-                service: r.kind.0.clone(),
-                kind: r.kind.1.clone(),
-                age_ns: r.age_ns,
-                at_service: r.where_.0.clone(),
-                asked: r.where_.1.clone(),
-                task: r.task.map(|t| namer.task(t)),
-                host: r.task.map(|t| names.host(t.0).to_owned()),
-                orphan: r.is_orphan,
-                queue: r.queue.as_ref().map(|q| namer.queue_view(q)),
-            })
-            .map(|r| RequestView { place: r.place_in_words(), ..r })
-            .collect::<Vec<_>>();
+        let requests: Vec<RequestView> = unended.requests.iter().map(|r| namer.request(r)).collect();
         let waits = unended
             .waits
             .iter()

@@ -44,6 +44,9 @@ pub struct SpanView {
     /// A whole reply was sent to it.
     #[serde(skip)]
     pub has_replied: bool,
+    /// When its caller had the answer, by the clock of `host`.
+    #[serde(skip)]
+    pub heard_ns: Option<u64>,
     /// Begin (host's monotonic ns).
     pub start_ns: u64,
     /// End.
@@ -211,6 +214,7 @@ impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Aroun
             reset: e.reset,
             left_ns: (e.client.left.0 != 0).then(|| e.client.left.0.saturating_sub(t.start.0)),
             has_replied: e.replied && !e.one_way,
+            heard_ns: s.caller.as_ref().filter(|c| c.host == t.host).map(|c| c.exchange.ended.0),
             start_ns: t.start.0,
             end_ns: t.end.0,
             offset_ns: self.offset(t.host, t.start),

@@ -1,28 +1,11 @@
 //! What is said of requests whose client left, and of paths that end where nobody watches.
 
-use wakepath_analysis::names::Names;
-use wakepath_analysis::requests::Kinds;
-use wakepath_model::folder::Folder;
+mod support;
+
+use support::{requests, told};
 use wakepath_model::rows::{Event, role};
-use wakepath_present::requests::RequestsView;
 use wakepath_present::text::Style;
-use wakepath_testkit::recording::{Cuts, Recording};
 use wakepath_testkit::script::play;
-
-/// What `requests` says of a script.
-fn requests(script: &str) -> RequestsView {
-    told(play(script).expect("the script"))
-}
-
-fn told(recording: Recording) -> RequestsView {
-    let dir = tempfile::tempdir().expect("a folder");
-    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
-    let folder = Folder::open(&dirs).expect("opened");
-    let names = Names::read(&folder);
-    let mut kinds = Kinds::default();
-    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
-    RequestsView::new(&kinds, &report, &[(0, 1_000_000)])
-}
 
 /// The server replies to a client that reset the connection: the kernel has forgotten that by then.
 #[test]

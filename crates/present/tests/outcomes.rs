@@ -1,8 +1,11 @@
 //! A reply that nobody could read is no success: `requests` and the tables say that its outcome is not known.
 
+mod support;
+
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::fs::File;
 use std::path::Path;
+use support::{requests, told};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
 use wakepath_model::folder::Folder;
@@ -52,17 +55,6 @@ fn requests_count_unreadable_replies_as_of_unknown_outcome() {
     assert_eq!(errors, [(1, 0, 1)], "nobody knows whether the application hid it");
     let text = view.render(0, &[], Style::default());
     assert!(text.contains("2 replies say neither success nor error, or could not be read"), "{text}");
-}
-
-/// What `requests` says of a script.
-fn requests(script: &str) -> RequestsView {
-    let dir = tempfile::tempdir().expect("a folder");
-    let dirs = play(script).expect("the script").write(&dir.path().join("t"), Cuts::default()).expect("written");
-    let folder = Folder::open(&dirs).expect("opened");
-    let names = Names::read(&folder);
-    let mut kinds = Kinds::default();
-    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
-    RequestsView::new(&kinds, &report, &[(0, 1_000_000)])
 }
 
 /// Two messages of an unknown protocol, and a third before the end: a farewell like MQTT's DISCONNECT, or a request.
@@ -172,13 +164,7 @@ flow d A D
 820 A answers r1
 830 A answers r2
 ";
-    let dir = tempfile::tempdir().expect("a folder");
-    let dirs = play(script).expect("the script").write(&dir.path().join("t"), Cuts::default()).expect("written");
-    let folder = Folder::open(&dirs).expect("opened");
-    let names = Names::read(&folder);
-    let mut kinds = Kinds::default();
-    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
-    let view = RequestsView::new(&kinds, &report, &[(0, 1_000_000)]);
+    let view = requests(script);
     let tier = &view.kinds[0].tiers[0];
     assert!(tier.self_ns > 0 && tier.self_unsure_ns == tier.self_ns, "{} of {}", tier.self_unsure_ns, tier.self_ns);
     let text = view.render(0, &[], Style::default());
@@ -234,7 +220,6 @@ fn requests_that_were_seen_and_left_out_are_not_called_none() {
 
 /// What `requests` says of a script whose requests are of one kind, which a script names one by one.
 fn alike(script: &str) -> RequestsView {
-    let dir = tempfile::tempdir().expect("a folder");
     let mut recording = play(script).expect("the script");
     for host in &mut recording.hosts {
         let target = host.text("/vote");
@@ -244,12 +229,7 @@ fn alike(script: &str) -> RequestsView {
             }
         }
     }
-    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
-    let folder = Folder::open(&dirs).expect("opened");
-    let names = Names::read(&folder);
-    let mut kinds = Kinds::default();
-    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
-    RequestsView::new(&kinds, &report, &[(0, 1_000_000)])
+    told(recording)
 }
 
 /// Three requests, the last of which the recording's end cuts off.

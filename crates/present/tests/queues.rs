@@ -1,5 +1,8 @@
 //! A path that ends at a queue says so, in `requests` and in `show`.
 
+mod support;
+
+use support::requests;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
 use wakepath_model::folder::Folder;
@@ -55,14 +58,7 @@ flow d A D
 240 A hears q1
 250 A answers h2 101
 ";
-    let dir = tempfile::tempdir().expect("a folder");
-    let recording = play(script).expect("the script");
-    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
-    let folder = Folder::open(&dirs).expect("opened");
-    let names = Names::read(&folder);
-    let mut kinds = Kinds::default();
-    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
-    let view = RequestsView::new(&kinds, &report, &[(0, 1_000_000)]);
+    let view = requests(script);
     assert_eq!((view.kinds.len(), view.opened.len()), (1, 1));
     let text = view.render(0, &[], Style::default());
     assert!(text.contains("since they only open a connection for other messages: GET /h1 at app:"), "{text}");

@@ -66,7 +66,7 @@ impl Priority {
                 Some(format!("recorder's priority: niceness {NICE}; a real-time priority needs CAP_SYS_NICE"))
             }
             (Level::Normal, PriorityFlag::Auto | PriorityFlag::Realtime | PriorityFlag::Nice) => Some(
-                "recorder's priority: as other programs (no CAP_SYS_NICE); on a busy host its rings may overflow"
+                "recorder's priority: normal, because CAP_SYS_NICE is missing; on a busy host events may be lost"
                     .to_owned(),
             ),
             _ => None,

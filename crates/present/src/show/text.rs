@@ -196,13 +196,14 @@ impl ShowView {
         }
     }
 
-    /// What ends after the reply of who asked for it, on the same host: it lies beyond the request's bar, and nobody waited for it.
+    /// What ends after the reply of who asked for it, on the same host: it lies beyond the request's bar, and nobody waited for it. By when
+    /// its caller had the answer: a server that lost its processor right after it had sent that has a later end, which says nothing.
     fn outlasting(&self, out: &mut String, style: Style) {
         let mut head = "\nGoing on after the reply of who asked:\n";
         for s in self.spans.iter().filter(|s| s.left_ns.is_none()) {
             let asker = s.parent.and_then(|p| self.spans.iter().find(|a| a.span == p));
             let Some(asker) = asker.filter(|a| a.host == s.host && a.has_replied) else { continue };
-            let after = s.end_ns.saturating_sub(asker.end_ns);
+            let after = s.heard_ns.unwrap_or(0).saturating_sub(asker.end_ns);
             if after <= SAME_NS {
                 continue;
             }
@@ -448,6 +449,39 @@ mod tests {
         assert!(text.contains("postgres:5432 × 48 SELECT b") && text.contains("postgres:5432 × 71 SELECT b"), "{text}");
         assert!(text.lines().filter(|l| l.contains("SELECT")).count() == 4, "{text}");
         assert!(text.contains("24.0 ms"), "48 of half a millisecond: {text}");
+    }
+
+    /// It lost its processor right after it had sent its reply: its end is late, and its caller had the answer before.
+    #[test]
+    fn a_server_that_returns_late_from_its_reply_was_waited_for() {
+        let span = |n: u32, parent, end_ns, heard_ns| SpanView {
+            span: n,
+            parent,
+            service: format!("service{n}"),
+            end_ns,
+            heard_ns,
+            has_replied: true,
+            ..SpanView::default()
+        };
+        let said = |heard_ns| {
+            let spans = vec![span(0, None, 1_000_000, None), span(1, Some(0), 9_000_000, heard_ns)];
+            let view = ShowView {
+                request: "0123456789abcdef".into(),
+                service: "service0".into(),
+                asked: "GET /".into(),
+                wall_ns: None,
+                duration_ns: 1_000_000,
+                in_progress: false,
+                complete: true,
+                spans,
+                proofs: None,
+            };
+            let mut out = String::new();
+            view.outlasting(&mut out, Style::default());
+            out
+        };
+        assert_eq!([Some(900_000), None].map(said), ["", ""]);
+        assert!(said(Some(9_000_000)).contains("it ended 8.00 ms after service0 had replied"));
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub struct RecordArgs {
     /// Write without compression: larger files, less processor time
     #[arg(long)]
     pub no_compress: bool,
-    /// Priority at which the recorder reads what the kernel noted, so that a busy host does not keep it from that
+    /// Scheduling priority of the recorder; with a normal one, a busy host may starve it until events are lost
     #[arg(long, value_enum, default_value = "auto")]
     pub priority: PriorityFlag,
     /// Bytes of each processor's ring buffer (a power of two, from 64K to 256M)

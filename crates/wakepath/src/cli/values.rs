@@ -71,13 +71,13 @@ pub enum BackendFlag {
 
 #[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
 pub enum PriorityFlag {
-    /// The best of the others that this process may have
+    /// Real-time if permitted, else nice, else normal
     Auto,
-    /// Before all ordinary programs, for at most half of one processor's time (SCHED_RR)
+    /// Before all normal programs, for at most half of one processor's time (SCHED_RR)
     Realtime,
-    /// An ordinary program with niceness -20
+    /// Niceness -20
     Nice,
-    /// Like any other program
+    /// As started
     Normal,
 }
 
