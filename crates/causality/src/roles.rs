@@ -4,7 +4,9 @@
 mod answerers;
 mod awaited;
 mod endings;
+mod finish;
 mod fired;
+mod futexes;
 mod habits;
 mod handed;
 mod kin;
@@ -17,7 +19,6 @@ mod steps;
 use crate::canary::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Slab};
-use crate::per_end::PerEnd;
 use crate::polled::Polled;
 use answerers::Answerers;
 use habits::{CASES_MIN, HabitId, HabitTable};
@@ -25,17 +26,15 @@ use learned::{
     Asked, CallCounts, Connections, Epoll, GAPS_MIN, Leader, Loops, OpenRequests, Pairs, Processes, Replied, Round,
     Serving, Unseen, Workers,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use wakepath_model::defects;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{InputRow, LossRow, PollRow, TaskRow, WaitRow, input, life, runtime};
+use wakepath_model::rows::{InputRow, LossRow, PollRow, TaskRow, input, life, runtime};
 
 /// System call number of futex on x86-64.
 pub const FUTEX: u16 = 202;
 /// Records that were under way when an interval began in which some were lost belong to it.
 const LATE_NS: u64 = 5_000_000;
-/// Most futexes told apart; those beyond count as shared.
-const FUTEXES_MAX: usize = 200_000;
 
 /// What a task was ever seen to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,8 +82,6 @@ pub struct Roles {
     habits: HabitTable,
     workers: Workers,
     answerers: Answerers,
-    /// Tasks whose operations io_uring carries.
-    rings: FxHashSet<TaskId>,
     /// Who waited at each futex of a process; `UNKNOWN` where several tasks did. And whether tasks that take requests did,
     /// and others.
     futexes: FxHashMap<(u32, u64), (TaskId, [bool; 2])>,
@@ -138,48 +135,6 @@ impl Roles {
             self.unseen.losses.push((r.from.0.saturating_sub(LATE_NS), r.at.0));
             self.answerers.lost_accepts();
         }
-    }
-
-    /// Nothing more comes: puts losses in order and decides which processes move requests between tasks.
-    pub fn finish(&mut self) {
-        self.unseen.losses.sort_unstable();
-        let mut merged: Vec<(u64, u64)> = Vec::new();
-        for &(a, b) in &self.unseen.losses {
-            match merged.last_mut() {
-                Some(l) if a <= l.1 => l.1 = l.1.max(b),
-                _ => merged.push((a, b)),
-            }
-        }
-        self.unseen.losses = merged;
-        for (task, role) in self.roles.iter().filter(|(_, role)| role.takes) {
-            let process = self.process_of(task);
-            self.serving.processes.insert(process);
-            self.serving.names.extend(Some(self.processes.names.get(TaskId(process))).filter(|n| *n != StrId::EMPTY));
-            // one that replies to nothing reads for the others: they keep what they take
-            if role.gives_away && (role.replies_own || role.replies_foreign) {
-                let is_named_late = self.processes.is_named_late.get(task);
-                let migrating = match is_named_late {
-                    true => &mut self.serving.migrating_named,
-                    false => &mut self.serving.migrating,
-                };
-                migrating.insert(process);
-            }
-        }
-        self.loops_share_work();
-        self.finish_habits();
-        self.answerers.finish();
-        self.requests.held = FxHashMap::default();
-        self.workers.first_calls = FxHashMap::default();
-        self.requests.open = FxHashMap::default();
-        self.requests.newest = FxHashMap::default();
-        self.loops.rounds = PerTask::default();
-        self.loops.rests = FxHashMap::default();
-        self.connections.connecting = FxHashMap::default();
-        self.connections.dialling = FxHashMap::default();
-        self.connections.asked_on = PerEnd::default();
-        self.connections.spare = FxHashMap::default();
-        self.calls.unanswered = Vec::new();
-        self.calls.asking = FxHashMap::default();
     }
 
     /// The recording ends, with these exchanges open.
@@ -532,37 +487,12 @@ impl Roles {
 
     /// An operation was carried by io_uring.
     pub fn ring(&mut self, task: TaskId) {
-        self.rings.insert(task);
+        *self.processes.is_ring.entry(task) = true;
     }
 
     /// Whether the task's operations are carried by io_uring: the kernel receives ahead of the program.
     pub fn is_ring(&self, task: TaskId) -> bool {
-        self.rings.contains(&task)
-    }
-
-    /// A task waited at a futex.
-    pub fn futex(&mut self, r: &WaitRow) {
-        let key = (self.process_of(r.task), r.arg0);
-        if self.futexes.len() < FUTEXES_MAX || self.futexes.contains_key(&key) {
-            let takes = self.role(r.task).takes;
-            let (who, kinds) = self.futexes.entry(key).or_insert((r.task, [false; 2]));
-            if *who != r.task {
-                *who = TaskId::UNKNOWN;
-            }
-            kinds[usize::from(takes)] = true;
-        }
-    }
-
-    /// Whether a wait can only have been for this task: not at a futex where others wait too, as at a lock's.
-    pub fn is_private(&self, r: &WaitRow) -> bool {
-        r.syscall != FUTEX || self.futexes.get(&(self.process_of(r.task), r.arg0)).is_some_and(|f| f.0 == r.task)
-    }
-
-    /// Whether a wait was for a lock: who takes requests waits there too, and so does who takes none. (Where a task waits for
-    /// work, only such wait that take up the same work.)
-    pub fn is_lock(&self, r: &WaitRow) -> bool {
-        let futex = self.futexes.get(&(self.process_of(r.task), r.arg0));
-        r.syscall == FUTEX && futex.is_some_and(|f| f.1 == [true; 2])
+        self.processes.is_ring.get(task)
     }
 
     /// Whether anybody works in a way that wake-ups must explain.

@@ -5,8 +5,8 @@
 //! of the others' either, but where they show it: then each goes by its own cases. Counts are sums, so that those of parts of a
 //! recording can be added.
 
-use super::Roles;
 use rustc_hash::FxHashMap;
+use std::hash::Hash;
 
 /// In how many cases an exception could have shown before a habit is believed.
 pub(super) const CASES_MIN: u32 = 8;
@@ -193,35 +193,29 @@ impl HabitTable {
         self.0.entry(process).or_default()
     }
 
-    /// What was seen of a process's habit.
-    pub(super) fn of(&self, process: u32, id: HabitId) -> Evidence {
-        self.0.get(&process).map_or(Evidence::default(), |h| h.of(id))
+    /// The processes that were seen to have one.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.0.keys().copied().collect()
     }
-}
 
-impl Roles {
-    /// Nothing more comes: counts what calls and connections show of habits, and then at each worker what its siblings show.
-    pub(super) fn finish_habits(&mut self) {
-        let processes: Vec<u32> = self.habits.0.keys().copied().collect();
-        for &process in &processes {
-            let (fans_out, is_unasked) = (self.fans_out(process), self.calls_of_its_own(process));
-            let keeps = self.keeps_connections(process);
-            let habits = self.habits.at(process);
-            habits.exception_if(HabitId::OneCall, fans_out);
-            habits.exception_if(HabitId::Idle, is_unasked);
-            habits.exception_if(HabitId::OneUse, keeps);
-        }
-        let mut crews: FxHashMap<_, Habits> = FxHashMap::default();
-        for process in processes {
-            if let Some(crew) = self.processes.crew_of(process) {
-                crews.entry(crew).or_default().add(self.habits.at(process));
+    /// Counts at each worker what its siblings show; `crew_of` tells of a process whose worker it is.
+    pub(super) fn merge<Crew: Eq + Hash>(&mut self, crew_of: impl Fn(u32) -> Option<Crew>) {
+        let mut crews: FxHashMap<Crew, Habits> = FxHashMap::default();
+        for (&process, habits) in &self.0 {
+            if let Some(crew) = crew_of(process) {
+                crews.entry(crew).or_default().add(habits);
             }
         }
-        for (&process, habits) in &mut self.habits.0 {
-            if let Some(all) = self.processes.crew_of(process).and_then(|crew| crews.get(&crew)) {
+        for (&process, habits) in &mut self.0 {
+            if let Some(all) = crew_of(process).and_then(|crew| crews.get(&crew)) {
                 habits.learn(all);
             }
         }
+    }
+
+    /// What was seen of a process's habit.
+    pub(super) fn of(&self, process: u32, id: HabitId) -> Evidence {
+        self.0.get(&process).map_or(Evidence::default(), |h| h.of(id))
     }
 }
 

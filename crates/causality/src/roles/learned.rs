@@ -163,6 +163,8 @@ pub(super) struct Processes {
     pub(super) is_named_late: PerTask<bool>,
     /// Contexts of an event loop: it goes on with others at its own word.
     pub(super) is_context: PerTask<bool>,
+    /// Tasks whose operations io_uring carries.
+    pub(super) is_ring: PerTask<bool>,
     /// Since when processes have such: who acted before is not known.
     pub(super) named_since: FxHashMap<u32, MonoNs>,
 }

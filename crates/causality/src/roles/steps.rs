@@ -91,13 +91,10 @@ impl Steps for Roles {
         }
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.actor != TaskId::UNKNOWN {
             let first = self.workers.first_calls.remove(&task);
-            match first.filter(|_| task != e.actor) {
-                Some(at) => {
-                    let habits = self.habits.at(self.process_of(task));
-                    habits.case_if(HabitId::CallsForOne, at >= e.taken);
-                    habits.exception_if(HabitId::CallsForOne, at < e.taken);
-                }
-                None => {}
+            if let Some(at) = first.filter(|_| task != e.actor) {
+                let habits = self.habits.at(self.process_of(task));
+                habits.case_if(HabitId::CallsForOne, at >= e.taken);
+                habits.exception_if(HabitId::CallsForOne, at < e.taken);
             }
             if self.is_taken_before_names(e, task) {
                 // as one from before the recording: until now any call may be for it
