@@ -44,6 +44,7 @@ pub const CONDITIONS: &[&str] = &[
     "leaving.keeps_what_it_takes",
     "leaving.one_at_a_time",
     "loss.nothing_was_lost",
+    "owner.got_no_other",
     "owner.made_alone",
     "owner.made_for_one",
     "owner.no_pool",

@@ -23,8 +23,8 @@ use crate::polled::Polled;
 use answerers::Answerers;
 use habits::{CASES_MIN, HabitId, HabitTable};
 use learned::{
-    Asked, CallCounts, Connections, Epoll, GAPS_MIN, Leader, Loops, OpenRequests, Pairs, Processes, Replied, Round,
-    Serving, Unseen, Workers,
+    Asked, CallCounts, Connections, Dial, Epoll, GAPS_MIN, Leader, Loops, OpenRequests, Pairs, Processes, Replied,
+    Round, Serving, Unanswered, Unseen, Workers,
 };
 use rustc_hash::FxHashMap;
 use wakepath_model::defects;
@@ -144,7 +144,7 @@ impl Roles {
 
     /// A call begins: more of them without an answer than requests that could make them show that a request makes several
     /// at once, or that some are nobody's.
-    fn asks(&mut self, x: ExId, e: &Exchange, process: u32) {
+    fn asks(&mut self, x: ExId, e: &Exchange, process: u32, dial: Option<Dial>) {
         let spare = self.connections.spare.entry(process).or_default();
         let asked =
             self.connections.asked_on.or_insert_with((HostId(0), e.flow), || Asked { process, ..Asked::default() });
@@ -165,7 +165,8 @@ impl Roles {
         if self.calls.unanswered.len() <= place {
             self.calls.unanswered.resize(place + 1, None);
         }
-        self.calls.unanswered[place] = Some((process, of));
+        let dialled_for = dial.and_then(|dial| dial.of).filter(|_| open > 1);
+        self.calls.unanswered[place] = Some(Unanswered { process, of, dialled_for });
         let asking = self.calls.asking.entry(process).or_default();
         *asking += 1;
         if open == 0 {
@@ -176,13 +177,13 @@ impl Roles {
         }
     }
 
-    /// Something was answered to a call; gives the request that made it, the first time and where that is known.
-    fn answered(&mut self, x: ExId) -> Option<ExId> {
-        let (process, of) = self.calls.unanswered.get_mut(x.place as usize)?.take()?;
-        if let Some(asking) = self.calls.asking.get_mut(&process) {
+    /// Something was answered to a call, for the first time where it gives what is known of that.
+    fn answered(&mut self, x: ExId) -> Option<Unanswered> {
+        let call = self.calls.unanswered.get_mut(x.place as usize)?.take()?;
+        if let Some(asking) = self.calls.asking.get_mut(&call.process) {
             *asking = asking.saturating_sub(1);
         }
-        of
+        Some(call)
     }
 
     /// A poll returned.
@@ -434,16 +435,16 @@ impl Roles {
         self.calls.unasked_by_any.get(&process).is_some_and(|&at| at > self.unseen_until(process))
     }
 
-    /// A connection that was being made is used, or gone. False where none was.
-    fn dialled(&mut self, flow: EndpointId, is_used: bool) -> bool {
-        let Some(task) = self.connections.connecting.remove(&flow) else { return false };
-        let process = self.process_of(task);
+    /// A connection that was being made is used, or gone.
+    fn dialled(&mut self, flow: EndpointId, is_used: bool) -> Option<Dial> {
+        let dial = self.connections.connecting.remove(&flow)?;
+        let process = self.process_of(dial.by);
         let under_way = self.connections.dialling.entry(process).or_default();
         if is_used && *under_way > 1 {
             self.habits.at(process).cases(HabitId::DialsForOne, 1);
         }
         *under_way = under_way.saturating_sub(1);
-        true
+        Some(dial)
     }
 
     /// Whether workers of a process are mostly busy with another request until they take one up, as far as their calls show.

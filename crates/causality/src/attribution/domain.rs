@@ -3,7 +3,8 @@
 use super::crowd::Crowd;
 use super::helper::JobStats;
 use crate::exchange::{ExId, is_peer};
-use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use smallvec::SmallVec;
+use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 
 /// All that can hand work on without a message: the threads of one process.
 #[derive(Default)]
@@ -53,7 +54,6 @@ impl Rest {
 }
 
 /// A connection that is made and not used yet.
-#[derive(Clone, Copy)]
 pub(super) struct Dial {
     /// The request that it is made for, where known.
     pub(super) of: Option<ExId>,
@@ -66,4 +66,8 @@ pub(super) struct Dial {
     pub(super) is_by_habit: bool,
     /// Where it stands among those that the process makes.
     pub(super) at: usize,
+    /// When it was begun.
+    pub(super) since: MonoNs,
+    /// In which protocols a call was made meanwhile that may be the request's and may be another's.
+    pub(super) doubted: SmallVec<[StrId; 2]>,
 }

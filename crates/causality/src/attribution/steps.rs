@@ -126,7 +126,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             .filter(|line| line.basis == Basis::Seen || self.uses_habits() && self.facts.is_known(*line, process));
         let is_in_line = line.is_some_and(|line| self.facts.is_open(xs, line.of));
         if let Some(dial) = dial.filter(|_| !is_in_line)
-            && let Some((o, rule)) = self.facts.owner(xs, dial, e)
+            && let Some((o, rule)) = self.facts.owner(xs, &dial, e)
             && (rule == Rule::Owner || self.uses_habits())
         {
             if self.facts.roles.is_lossy(xs.get(o).taken, at) {
@@ -154,6 +154,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             self.facts.doubted_at_rest(xs, x, process);
         }
         self.decided(xs, x, at, parent, suspects);
+        if matches!(parent, Parent::Open(_) | Parent::Pending) {
+            self.facts.doubt_dials(x, e, process);
+        }
         if e.murky
             && let Parent::Of(p, _) = parent
         {
@@ -339,7 +342,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let is_asked = || self.uses_habits() && self.facts.roles.dials_when_asked(process);
         if !holds("owner.nobody_was_accepted", !self.facts.awaits_requests(task) || is_asked()) {
             // it may be for who was accepted, whose request is still to come
-            self.facts.dials(flow, task, None);
+            self.facts.dials(flow, task, None, at);
             return;
         }
         let is_raced_for = self.facts.is_pooling(process) && self.facts.at_rest(xs, process, at).is_none();
@@ -352,9 +355,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
                 if rule == Rule::Handoff {
                     self.facts.tasks.or_default(task).helper.is_handed_work = true;
                 }
-                self.facts.dials(flow, task, Some(x));
+                self.facts.dials(flow, task, Some(x), at);
             }
-            Parent::Open(_) | Parent::Root => self.facts.dials(flow, task, None),
+            Parent::Open(_) | Parent::Root => self.facts.dials(flow, task, None, at),
             Parent::Pending => {}
         }
     }

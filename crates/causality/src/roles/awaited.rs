@@ -16,19 +16,22 @@ impl Roles {
     }
 
     /// A loop replies to `x`. With the answer to a call alone: was it `x` that asked? Where the maker is known it tells; and a
-    /// request that came after the call cannot have made it.
+    /// request that came after the call cannot have made it. And where the call's connection was made for a request: was it for `x`?
     pub(super) fn replies_to(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let process = self.process_of(task);
         let round = self.loops.rounds.entry(task);
         let (asked, maker) = (std::mem::take(&mut round.taken.answers), round.taken.of.take());
+        let dialled_for = round.taken.dialled_for.take();
         if asked.0 == 0 || !round.polled.no_timer_due(at) {
             return;
         }
-        let is_one = round.is_given_one(at);
+        let (is_one, is_first) = (round.is_given_one(at), round.polled.messages == 1);
         let is_after = |y: ExId| xs.is_live(y) && xs.get(y).taken > asked;
         let may_be_anothers = self.requests.newest.get(&process).is_some_and(|&y| y != x && is_after(y));
         let has_others = self.requests.open.get(&process).is_some_and(|&open| open > 1);
         let habits = self.habits.at(process);
+        // that it was for `x` is no case: mostly nobody else waited for a connection
+        habits.exception_if(HabitId::DialsForOne, is_first && dialled_for.is_some_and(|of| of != x));
         let is_anothers = maker.is_some_and(|maker| maker != x) || is_after(x);
         match (is_one, is_anothers) {
             (true, true) => habits.exception_if(HabitId::AwaitsItsOwn, true),

@@ -43,7 +43,8 @@ pub(super) enum HabitId {
     /// input. An exception: a second one behind it, which an earlier input had left for later.
     Prompt,
     /// Each connection is made for one request. A case: one was used that was made beside another. An exception: there were more of them
-    /// under way than requests when one was answered.
+    /// under way than requests when one was answered; or the first answer on one, taken before any other message of that turn, went to
+    /// another request than the one for which it was made.
     DialsForOne,
     /// A connection serves the requests of one other connection. A case: one was used for the same again though another one was idle, and
     /// had not been used last. An exception: one was used for another.

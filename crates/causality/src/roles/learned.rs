@@ -59,6 +59,8 @@ pub(super) struct Taken {
     pub(super) of: Option<ExId>,
     /// When the call began whose answer that was, where nothing was replied since; else 0.
     pub(super) answers: MonoNs,
+    /// The request for which that call's connection was made, where another one could have been given it.
+    pub(super) dialled_for: Option<ExId>,
 }
 
 /// What an event loop did since it last waited for something to do.
@@ -222,12 +224,30 @@ pub(super) struct CallCounts {
     pub(super) unasked: FxHashMap<u32, MonoNs>,
     /// The same of processes whose requests move between tasks, whatever else the task does.
     pub(super) unasked_by_any: FxHashMap<u32, MonoNs>,
-    /// Calls that nothing was answered to yet, by their places, with their process and the request that made them where that
-    /// was all that was given; and how many each process has.
-    pub(super) unanswered: Vec<Option<(u32, Option<ExId>)>>,
+    /// Calls that nothing was answered to yet, by their places; and how many each process has.
+    pub(super) unanswered: Vec<Option<Unanswered>>,
     pub(super) asking: FxHashMap<u32, u32>,
     /// When a process last had more of them than requests open.
     pub(super) fanned_out: FxHashMap<u32, MonoNs>,
+}
+
+/// A call that nothing was answered to yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unanswered {
+    pub(super) process: u32,
+    /// The request that made it, where that was all that its loop was given.
+    pub(super) of: Option<ExId>,
+    /// The request for which its connection was made, where that is known and another one could have been given it.
+    pub(super) dialled_for: Option<ExId>,
+}
+
+/// A connection for which nothing was sent yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dial {
+    /// Who made it.
+    pub(super) by: TaskId,
+    /// The request for which it was made, where that was all that its loop was given.
+    pub(super) of: Option<ExId>,
 }
 
 /// What is asked on a connection.
@@ -251,8 +271,8 @@ pub(super) struct Connections {
     pub(super) keeping: FxHashSet<u32>,
     /// Those that made several at once on one: there is always room for another.
     pub(super) sharing: FxHashSet<u32>,
-    /// Those for which nothing was sent yet, with who made them.
-    pub(super) connecting: FxHashMap<EndpointId, TaskId>,
+    /// Those for which nothing was sent yet.
+    pub(super) connecting: FxHashMap<EndpointId, Dial>,
     /// How many of them each process has.
     pub(super) dialling: FxHashMap<u32, u32>,
 }

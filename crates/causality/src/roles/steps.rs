@@ -2,7 +2,7 @@
 
 use super::Roles;
 use super::habits::HabitId;
-use super::learned::{Asked, Taken};
+use super::learned::{Asked, Dial, Taken};
 use crate::exchange::{ExId, Side, Sign, Slab, Steps};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::OPEN;
@@ -16,12 +16,13 @@ impl Steps for Roles {
             return;
         }
         let process = self.process_of(e.actor);
-        if e.side == Side::Client && !self.dialled(e.flow, true) {
-            self.called(e.actor, e.flow, e.began, false);
-        }
         match e.side {
             Side::Client => {
-                self.asks(x, e, process);
+                let dial = self.dialled(e.flow, true);
+                if dial.is_none() {
+                    self.called(e.actor, e.flow, e.began, false);
+                }
+                self.asks(x, e, process, dial);
                 self.answerers.called(xs, e, process, &mut self.habits);
             }
             Side::Server => self.answerers.took(xs, x),
@@ -119,7 +120,7 @@ impl Steps for Roles {
     }
 
     fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
-        let of = self.answered(x);
+        let call = self.answered(x);
         if xs.get(x).side == Side::Server {
             let process = self.process_of(task);
             self.answerers.replies_on(xs, x, (task, process), &mut self.habits);
@@ -131,7 +132,8 @@ impl Steps for Roles {
             let is_before_kept = round.keeps_an_answer() && round.taken.call != Some(x);
             round.takes();
             let e = xs.get(x);
-            round.taken = Taken { heard: e.flow, call: Some(x), of, answers: e.began, ..round.taken };
+            let (of, dialled_for) = (call.and_then(|call| call.of), call.and_then(|call| call.dialled_for));
+            round.taken = Taken { heard: e.flow, call: Some(x), of, answers: e.began, dialled_for, ..round.taken };
             if is_before_kept {
                 let process = self.process_of(task);
                 self.habits.at(process).exception_if(HabitId::PassesOn, true);
@@ -194,7 +196,8 @@ impl Steps for Roles {
     }
 
     fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
-        if self.connections.connecting.insert(flow, task).is_none() {
+        let dial = Dial { by: task, of: self.maker(task, at) };
+        if self.connections.connecting.insert(flow, dial).is_none() {
             self.loops.rounds.entry(task).has_dialled = true;
             *self.connections.dialling.entry(self.process_of(task)).or_default() += 1;
             self.called(task, flow, at, true);
@@ -235,10 +238,9 @@ impl Steps for Roles {
             let spare = self.connections.spare.entry(process).or_default();
             *spare = spare.saturating_sub(1);
         }
-        let dialled_by = self.connections.connecting.get(&flow).copied();
-        if let Some(task) = dialled_by.filter(|_| self.dialled(flow, false)) {
+        if let Some(dial) = self.dialled(flow, false) {
             // refused: somebody tries again elsewhere
-            let round = self.loops.rounds.entry(task);
+            let round = self.loops.rounds.entry(dial.by);
             round.polled.ready = round.polled.ready.saturating_add(1);
         }
     }

@@ -1,7 +1,8 @@
 //! A connection that was made for a request: its first use is that request's, which waited for it.
 //!
 //! Condition: the process never uses a connection twice; or it made no other at the same time, so that no other request can
-//! have waited for one and been given this. (A pool hands what comes first to whoever waits longest.) Else by habit: it and its
+//! have waited for one and been given this. (A pool hands what comes first to whoever waits longest.) And its request made no other call
+//! of that protocol meanwhile, and none was made that may be its: it may have got a connection that was set free. Else by habit: it and its
 //! siblings of the same program often made several at once, and never had more of them than requests when one was answered.
 //! Where its runtime names the task that uses it, that one made it, or made the task that did: another one got it from a pool.
 //! A process whose tasks share their requests and that keeps connections has a pool for all of them: there it holds only for a
@@ -10,7 +11,7 @@
 //! A loop that has accepted a connection and read no request there may make one for that, as proxies of bytes do: then only habit
 //! tells that it never did so when it was given nothing else.
 //!
-//! Counterexamples: `link.owner/pool_dials_for_two`, `pool_of_all_tasks`, `racing`, `too_few_dials`, `another_goroutine_uses_it`,
+//! Counterexamples: `link.owner/pool_dials_for_two`, `pool_gave_one_to_another`, `pool_of_all_tasks`, `racing`, `too_few_dials`, `another_goroutine_uses_it`,
 //! `accepts_and_dials`.
 
 use crate::attribution::domain::Dial;
@@ -18,11 +19,12 @@ use crate::attribution::facts::Facts;
 use crate::canary::holds;
 use crate::evidence::Rule;
 use crate::exchange::{ExId, Exchange, Slab};
-use wakepath_model::ids::{EndpointId, TaskId};
+use smallvec::SmallVec;
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 impl Facts<'_> {
     /// A process makes a connection, for a request where that is known.
-    pub(in crate::attribution) fn dials(&mut self, flow: EndpointId, by: TaskId, of: Option<ExId>) {
+    pub(in crate::attribution) fn dials(&mut self, flow: EndpointId, by: TaskId, of: Option<ExId>, since: MonoNs) {
         if self.dials.contains_key(&flow) {
             return;
         }
@@ -37,7 +39,8 @@ impl Facts<'_> {
         let (at, is_beside_another) = (under_way.len(), !under_way.is_empty());
         under_way.push(flow);
         let is_by_habit = self.awaits_requests(by);
-        self.dials.insert(flow, Dial { of, by, process, is_beside_another, is_by_habit, at });
+        let doubted = SmallVec::new();
+        self.dials.insert(flow, Dial { of, by, process, is_beside_another, is_by_habit, at, since, doubted });
         if let Some(x) = of {
             // until its first request is on its way, the connection is what the request waits for
             self.change(x, |r| (r.outstanding, r.dialling) = (r.outstanding + 1, r.dialling + 1));
@@ -67,8 +70,29 @@ impl Facts<'_> {
         Some(dial)
     }
 
+    /// A call was made of which it is not known whose it is: who waits for a connection may have got one that was set free.
+    pub(in crate::attribution) fn doubt_dials(&mut self, y: ExId, call: &Exchange, process: u32) {
+        let Some(domain) = self.domains.get(TaskId(process)) else { return };
+        let of = |flow: &EndpointId| self.dials.get(flow).and_then(|dial| dial.of);
+        let may_be_its = |flow: &EndpointId| of(flow).is_some_and(|x| self.is_suspect(x, y));
+        let doubted: SmallVec<[EndpointId; 2]> = domain.dialling.iter().copied().filter(may_be_its).collect();
+        for flow in doubted {
+            if let Some(dial) = self.dials.get_mut(&flow).filter(|dial| !dial.doubted.contains(&call.protocol)) {
+                dial.doubted.push(call.protocol);
+            }
+        }
+    }
+
+    /// Whether the request for which a connection was made may have got another one meanwhile: it made a call of the same protocol, or may
+    /// have.
+    fn may_have_got_another(&self, xs: &Slab, dial: &Dial, x: ExId, call: &Exchange) -> bool {
+        let is_like = |y: &&ExId| xs.is_live(**y) && xs.get(**y).protocol == call.protocol;
+        let is_later = |y: &ExId| xs.get(*y).began >= dial.since;
+        dial.doubted.contains(&call.protocol) || self.state(x).request.calls.iter().filter(is_like).any(is_later)
+    }
+
     /// The request whose a connection's first use is, by a call, and how that is known.
-    pub(in crate::attribution) fn owner(&self, xs: &Slab, dial: Dial, call: &Exchange) -> Option<(ExId, Rule)> {
+    pub(in crate::attribution) fn owner(&self, xs: &Slab, dial: &Dial, call: &Exchange) -> Option<(ExId, Rule)> {
         let x = dial.of.filter(|&x| self.is_open(xs, x))?;
         let (process, at) = (dial.process, call.began);
         let is_its_own = || dial.by == call.actor || self.lineage.makers(dial.by).any(|(maker, _)| maker == call.actor);
@@ -77,11 +101,12 @@ impl Facts<'_> {
         }
         let is_pool = self.roles.keeps_connections(process);
         let by_owner = if dial.is_by_habit { Rule::Habit } else { Rule::Owner };
+        let is_its_only = || holds("owner.got_no_other", !self.may_have_got_another(xs, dial, x, call));
         let is_at_rest = || self.at_rest(xs, process, at) == Some(x);
         match () {
             () if !is_pool || is_at_rest() => Some((x, by_owner)),
             () if !holds("owner.no_pool", !self.roles.is_migrating(process)) => None,
-            () if holds("owner.made_alone", !dial.is_beside_another) => Some((x, by_owner)),
+            () if holds("owner.made_alone", !dial.is_beside_another) && is_its_only() => Some((x, by_owner)),
             () => holds("owner.made_for_one", self.roles.dials_for_one(process)).then_some((x, Rule::Habit)),
         }
     }
