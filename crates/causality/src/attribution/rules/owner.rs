@@ -11,7 +11,7 @@
 //! A loop that has accepted a connection and read no request there may make one for that, as proxies of bytes do: then only habit
 //! tells that it never did so when it was given nothing else.
 //!
-//! Counterexamples: `link.dialled/pool_dials_for_two`, `pool_gave_one_to_another`, `link.owner/pool_of_all_tasks`, `racing`, `link.dialled/too_few_dials`, `link.owner/another_goroutine_uses_it`,
+//! Counterexamples: `link.dialled/pool_dials_for_two`, `pool_gave_one_to_another`, `link.owner/pool_of_all_tasks`, `pool_serves_who_comes_first`, `racing`, `link.dialled/too_few_dials`, `link.owner/another_goroutine_uses_it`,
 //! `accepts_and_dials`.
 
 use crate::attribution::domain::Dial;
