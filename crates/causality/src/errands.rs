@@ -7,6 +7,7 @@
 
 use crate::canary::holds;
 use crate::exchange::Exchange;
+use crate::process::ProcessId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -61,7 +62,7 @@ impl Errand {
 /// A task that sends for others.
 #[derive(Default)]
 struct Helper {
-    process: u32,
+    process: ProcessId,
     errand: Errand,
     /// Who may have asked for what it sent last.
     asked_by: SmallVec<[Waking; 2]>,
@@ -95,18 +96,18 @@ struct Way {
 pub(crate) struct Errands {
     helpers: FxHashMap<TaskId, Helper>,
     /// By process.
-    ways: FxHashMap<(u32, u64), Way>,
+    ways: FxHashMap<(ProcessId, u64), Way>,
 }
 
 /// What is known of a way; `None` where there is no room for another one.
-fn way(ways: &mut FxHashMap<(u32, u64), Way>, process: u32, number: u64) -> Option<&mut Way> {
+fn way(ways: &mut FxHashMap<(ProcessId, u64), Way>, process: ProcessId, number: u64) -> Option<&mut Way> {
     let key = (process, number);
     (ways.len() < ALL_WAYS_MAX || ways.contains_key(&key)).then(|| ways.entry(key).or_default())
 }
 
 impl Errands {
     /// A task of a process was woken before it sent, or resumed by one that sends. `has_requests`: whether one takes requests itself.
-    pub(crate) fn handed_over(&mut self, r: &HandoverRow, process: u32, has_requests: impl Fn(TaskId) -> bool) {
+    pub(crate) fn handed_over(&mut self, r: &HandoverRow, process: ProcessId, has_requests: impl Fn(TaskId) -> bool) {
         if r.is_empty == 0 {
             if self.helpers.len() < HELPERS_MAX || self.helpers.contains_key(&r.task) {
                 let helper = self.helpers.entry(r.task).or_default();
@@ -177,7 +178,7 @@ impl Errands {
     }
 
     /// How often who had woken a task in a way was resumed with the answer; 0 where another one ever was.
-    pub(crate) fn cases(&self, process: u32, way: u64) -> u32 {
+    pub(crate) fn cases(&self, process: ProcessId, way: u64) -> u32 {
         let Some(way) = self.ways.get(&(process, way)) else { return 0 };
         let is_asking = holds("errand.resumes_who_asked", !way.resumes_others)
             && holds("errand.of_none_but_its_maker", !way.is_unknown)

@@ -14,6 +14,7 @@ mod refusals;
 mod sides;
 mod turns;
 
+use crate::process::ProcessId;
 pub use crate::slab::{ExId, Slab};
 pub use channels::Channels;
 pub(crate) use ends::is_peer;
@@ -85,7 +86,7 @@ pub trait Steps {
     fn unfollowed(&mut self, _: &Slab, _: TaskId, _: MonoNs) {}
     /// A process moved request bytes in which the borders of requests are not known, on a connection with several requests at once:
     /// any of its open requests may have made calls that nobody saw.
-    fn unread(&mut self, xs: &Slab, process: u32, at: MonoNs);
+    fn unread(&mut self, xs: &Slab, process: ProcessId, at: MonoNs);
     /// Its client closed the flow amid a call: it waits for the rest of the reply no longer.
     fn gave_up(&mut self, _: &Slab, _y: ExId, _: TaskId) {}
     /// A task shuts a flow down or closes it; this was the last exchange on it.
@@ -94,11 +95,11 @@ pub trait Steps {
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId);
     /// A process has an end, of this side, of a connection where turns alone pair messages, and the server said something there when
     /// nothing was asked.
-    fn pushed(&mut self, _process: u32, _: Side) {}
+    fn pushed(&mut self, _process: ProcessId, _: Side) {}
     /// A client was told something that answers no request.
-    fn told_unasked(&mut self, _process: u32, _: MonoNs) {}
+    fn told_unasked(&mut self, _process: ProcessId, _: MonoNs) {}
     /// Whether a push was ever seen of it: then turns do not tell what answers what.
-    fn pushes(&self, _process: u32, _: Side) -> bool {
+    fn pushes(&self, _process: ProcessId, _: Side) -> bool {
         false
     }
     /// Whether a task is done with its request when it takes another one, or closes its connection: it works on one at a time, and
@@ -111,11 +112,11 @@ pub trait Steps {
         Sign::default()
     }
     /// The longest time in which the process replied to a request (ns).
-    fn longest(&self, _process: u32) -> u64 {
+    fn longest(&self, _process: ProcessId) -> u64 {
         0
     }
     /// The process of a task: the number of its leading task.
-    fn process_of(&self, task: TaskId) -> u32;
+    fn process_of(&self, task: TaskId) -> ProcessId;
 }
 
 /// Makes exchanges of one host's rows.

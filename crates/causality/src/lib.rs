@@ -23,6 +23,7 @@ mod per_end;
 
 mod places;
 mod polled;
+pub mod process;
 pub mod proof;
 pub mod request;
 pub mod roles;

@@ -20,6 +20,7 @@ use crate::canary::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::polled::Polled;
+use crate::process::ProcessId;
 use answerers::Answerers;
 use habits::{CASES_MIN, HabitId, HabitTable};
 use learned::{
@@ -82,7 +83,7 @@ pub struct Roles {
     answerers: Answerers,
     /// Who waited at each futex of a process; `UNKNOWN` where several tasks did. And whether tasks that take requests did,
     /// and others.
-    futexes: FxHashMap<(u32, u64), (TaskId, [bool; 2])>,
+    futexes: FxHashMap<(ProcessId, u64), (TaskId, [bool; 2])>,
 }
 
 impl Roles {
@@ -97,7 +98,7 @@ impl Roles {
         if matches!(r.runtime, runtime::PYTHON | runtime::NODE) {
             *self.processes.is_context.entry(r.task) = true;
         }
-        let process = TaskId(self.process_of(r.task));
+        let process = self.process_of(r.task).leader();
         *self.processes.names.entry(process) = r.comm;
         if r.cmdline != StrId::EMPTY {
             *self.processes.words.entry(process) = r.cmdline;
@@ -116,7 +117,7 @@ impl Roles {
             _ => own,
         };
         self.processes.leaders.insert(r.tgid, leader);
-        *self.processes.process.entry(r.task) = leader.task.0;
+        *self.processes.process.entry(r.task) = ProcessId::led_by(leader.task);
         if leads && r.parent != TaskId::UNKNOWN {
             let parent = self.process_of(r.parent);
             *self.processes.parents.entry(leader.task) = parent;
@@ -142,7 +143,7 @@ impl Roles {
 
     /// A call begins: more of them without an answer than requests that could make them show that a request makes several
     /// at once, or that some are nobody's.
-    fn asks(&mut self, x: ExId, e: &Exchange, process: u32, dial: Option<Dial>) {
+    fn asks(&mut self, x: ExId, e: &Exchange, process: ProcessId, dial: Option<Dial>) {
         let spare = self.connections.spare.entry(process).or_default();
         let asked =
             self.connections.asked_on.or_insert_with((HostId(0), e.flow), || Asked { process, ..Asked::default() });
@@ -268,9 +269,9 @@ impl Roles {
     }
 
     /// The process of a task: the number of its leading task.
-    pub fn process_of(&self, task: TaskId) -> u32 {
+    pub fn process_of(&self, task: TaskId) -> ProcessId {
         match self.processes.process.get(task) {
-            0 => task.0,
+            ProcessId::UNKNOWN => ProcessId::led_by(task),
             process => process,
         }
     }
@@ -281,32 +282,32 @@ impl Roles {
     }
 
     /// Whether the process ever had several requests at once.
-    pub fn is_concurrent(&self, process: u32) -> bool {
+    pub fn is_concurrent(&self, process: ProcessId) -> bool {
         self.requests.concurrent.contains(&process)
     }
 
     /// Whether requests of an event loop's process may make several calls at once: they did, or too few were seen to tell.
-    pub fn is_parallel(&self, process: u32) -> bool {
+    pub fn is_parallel(&self, process: ProcessId) -> bool {
         !self.habits.of(process, HabitId::OneCall).is_kept()
             || self.single_cases(process) < HabitId::OneCall.min_cases()
     }
 
     /// Whether a process with loops may make calls of its own accord: it did when it had no request open, or, as far as was
     /// seen, could have had reason to at any time.
-    pub fn may_call_unasked(&self, process: u32) -> bool {
+    pub fn may_call_unasked(&self, process: ProcessId) -> bool {
         let is_asked = self.often_has_none(process) || self.habits.is_believed(process, HabitId::Asked);
         self.may_go_on_answered(process) || !is_asked
     }
 
     /// Whether requests of a process with loops may go on after their reply.
-    pub fn may_go_on_answered(&self, process: u32) -> bool {
+    pub fn may_go_on_answered(&self, process: ProcessId) -> bool {
         let (replied, after) = self.behind_replies(process);
         let is_known = after == 0 && (replied >= HabitId::OverWithReply.min_cases() || self.often_has_none(process));
         self.calls_of_its_own(process) || !is_known
     }
 
     /// How often a request could have been seen to make several calls at once.
-    pub fn single_cases(&self, process: u32) -> u32 {
+    pub fn single_cases(&self, process: ProcessId) -> u32 {
         let cases = |id| self.habits.of(process, id).cases;
         // where no connection is used again, another call would have made one too
         let dialled = if self.keeps_connections(process) { 0 } else { cases(HabitId::OneCallDialled) };
@@ -314,30 +315,30 @@ impl Roles {
     }
 
     /// How often one could have been seen to make a call behind its reply.
-    pub fn answered_cases(&self, process: u32) -> u32 {
+    pub fn answered_cases(&self, process: ProcessId) -> u32 {
         self.behind_replies(process).0.max(self.habits.of(process, HabitId::Idle).cases)
     }
 
     /// In how many turns something that a loop of the process, or of its siblings, put off while it took other inputs could have been
     /// seen; 0 where it was.
-    pub fn prompt_cases(&self, process: u32) -> u32 {
+    pub fn prompt_cases(&self, process: ProcessId) -> u32 {
         let prompt = self.habits.of(process, HabitId::Prompt);
         if holds("prompt.never_put_off", prompt.is_kept()) { prompt.cases } else { 0 }
     }
 
     /// Whether a loop makes connections for what was asked alone, as far as was seen: none for a connection that it accepted, before
     /// something was read there.
-    pub fn dials_when_asked(&self, process: u32) -> bool {
+    pub fn dials_when_asked(&self, process: ProcessId) -> bool {
         self.habits.is_believed(process, HabitId::DialsWhenAsked)
     }
 
     /// Whether a loop does at once what an input asks for.
-    pub fn is_prompt(&self, process: u32) -> bool {
+    pub fn is_prompt(&self, process: ProcessId) -> bool {
         holds("prompt.often", self.prompt_cases(process) >= HabitId::Prompt.min_cases())
     }
 
     /// In how many turns a call behind a reply could have been seen, and in how many one was.
-    fn behind_replies(&self, process: u32) -> (u32, u32) {
+    fn behind_replies(&self, process: ProcessId) -> (u32, u32) {
         let [own, dialled, beside] =
             [HabitId::OverWithReply, HabitId::OverWithReplyDialled, HabitId::OverWithReplyBesideOthers]
                 .map(|id| self.habits.of(process, id));
@@ -354,13 +355,13 @@ impl Roles {
 
     /// Whether a process that keeps connections makes each for one request, as far as was seen of it and its siblings: they
     /// often made several at once, and never had more than requests when one was answered.
-    pub fn dials_for_one(&self, process: u32) -> bool {
+    pub fn dials_for_one(&self, process: ProcessId) -> bool {
         self.habits.is_believed(process, HabitId::DialsForOne)
     }
 
     /// A loop makes a call, on a connection that was used before where `is_again`: was it for the one request that it was
     /// given, and are its connections used so?
-    fn pairs(&mut self, e: &Exchange, process: u32, is_again: bool) {
+    fn pairs(&mut self, e: &Exchange, process: ProcessId, is_again: bool) {
         let round = self.loops.rounds.get(e.actor);
         let is_for_one = round.is_given_one(e.began);
         let pairs = self.loops.pairs.entry(process).or_default();
@@ -384,24 +385,24 @@ impl Roles {
     }
 
     /// The connection for whose requests alone calls are made on this one, as far as was seen.
-    pub fn partner(&self, process: u32, flow: EndpointId) -> Option<EndpointId> {
+    pub fn partner(&self, process: ProcessId, flow: EndpointId) -> Option<EndpointId> {
         let is_often = holds("paired.often", self.pair_cases(process) >= HabitId::Paired.min_cases());
         self.loops.pairs.get(&process).filter(|_| is_often)?.partners.get(&flow).copied()
     }
 
     /// How often a connection could have been seen to serve another one.
-    pub fn pair_cases(&self, process: u32) -> u32 {
+    pub fn pair_cases(&self, process: ProcessId) -> u32 {
         self.habits.of(process, HabitId::Paired).cases
     }
 
     /// Whether the process often enough had no request open: what its tasks do of their own accord, or behind a reply, would
     /// have shown.
-    pub fn often_has_none(&self, process: u32) -> bool {
+    pub fn often_has_none(&self, process: ProcessId) -> bool {
         self.habits.of(process, HabitId::Idle).cases >= HabitId::Idle.min_cases()
     }
 
     /// How often the process could have been seen to make a call of its own accord.
-    pub fn unasked_cases(&self, process: u32) -> u32 {
+    pub fn unasked_cases(&self, process: ProcessId) -> u32 {
         let cases = |id| self.habits.of(process, id).cases;
         cases(HabitId::Idle).max(cases(HabitId::Asked))
     }
@@ -413,24 +414,24 @@ impl Roles {
 
     /// Whether one input, handed over when the whole process was at rest, ever led to several calls: a request makes
     /// several at once, or what it sets free lets another go on.
-    pub fn is_parallel_at_rest(&self, process: u32) -> bool {
+    pub fn is_parallel_at_rest(&self, process: ProcessId) -> bool {
         self.loops.parallel_at_rest.contains(&process)
     }
 
     /// Whether tasks of the process that take no requests were seen to make calls when it had none open: what they do may
     /// be nobody's then.
-    pub fn calls_unasked(&self, process: u32) -> bool {
+    pub fn calls_unasked(&self, process: ProcessId) -> bool {
         self.calls.unasked.get(&process).is_some_and(|&at| at > self.unseen_until(process))
     }
 
     /// Whether one request ever made several calls at once, as far as their number shows: where they were more than the
     /// requests that were open.
-    pub fn fans_out(&self, process: u32) -> bool {
+    pub fn fans_out(&self, process: ProcessId) -> bool {
         self.calls.fanned_out.get(&process).is_some_and(|&at| at > self.unseen_until(process))
     }
 
     /// Whether a process ever made a call when it had no request open: what it does may be nobody's.
-    pub fn calls_of_its_own(&self, process: u32) -> bool {
+    pub fn calls_of_its_own(&self, process: ProcessId) -> bool {
         self.calls.unasked_by_any.get(&process).is_some_and(|&at| at > self.unseen_until(process))
     }
 
@@ -447,21 +448,21 @@ impl Roles {
     }
 
     /// Whether workers of a process are mostly busy with another request until they take one up, as far as their calls show.
-    pub fn works_on_others(&self, process: u32) -> bool {
+    pub fn works_on_others(&self, process: ProcessId) -> bool {
         let of = self.habits.of(process, HabitId::CallsForOne);
         of.exceptions > of.cases
     }
 
     /// Whether the process uses connections again: then who has one made need not be who gets it.
-    pub fn keeps_connections(&self, process: u32) -> bool {
+    pub fn keeps_connections(&self, process: ProcessId) -> bool {
         self.connections.keeping.contains(&process)
     }
 
     /// Whether the process takes requests; where operations were lost before `at`, whether it may: its takings, or
     /// the fork that would say whose child it is, may be among them, so its namesakes stand for it.
-    pub fn serves(&self, process: u32, at: MonoNs) -> bool {
+    pub fn serves(&self, process: ProcessId, at: MonoNs) -> bool {
         self.serving.processes.contains(&process)
-            || self.is_lossy(MonoNs(0), at) && self.may_serve(self.processes.names.get(TaskId(process)))
+            || self.is_lossy(MonoNs(0), at) && self.may_serve(self.processes.names.get(process.leader()))
     }
 
     /// Whether a process of that name may be one that serves: it has no name, or that of one that does.
@@ -470,7 +471,7 @@ impl Roles {
     }
 
     /// Until when requests from before the recording were under way in the process.
-    pub fn unseen_until(&self, process: u32) -> MonoNs {
+    pub fn unseen_until(&self, process: ProcessId) -> MonoNs {
         self.unseen.until.get(&process).copied().unwrap_or_default()
     }
 
@@ -530,11 +531,12 @@ mod tests {
         roles.task(&Slab::default(), &row(2, 7, 7, life::EXEC));
         let process = roles.process_of(TaskId(1));
         assert_eq!((roles.process_of(TaskId(2)), roles.process_of(TaskId(3))), (process, process));
+        let of = |leader| ProcessId::led_by(TaskId(leader));
         // the number is given to others later
         roles.task(&Slab::default(), &row(4, 7, 7, life::FORK));
         roles.task(&Slab::default(), &row(5, 7, 10, life::FORK));
-        assert_eq!((roles.process_of(TaskId(4)), roles.process_of(TaskId(5))), (4, 4));
+        assert_eq!((roles.process_of(TaskId(4)), roles.process_of(TaskId(5))), (of(4), of(4)));
         roles.task(&Slab::default(), &row(6, 7, 7, life::SNAPSHOT));
-        assert_eq!(roles.process_of(TaskId(6)), 6);
+        assert_eq!(roles.process_of(TaskId(6)), of(6));
     }
 }

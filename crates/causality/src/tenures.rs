@@ -9,6 +9,7 @@
 
 use crate::canary::holds;
 use crate::errands::Errands;
+use crate::process::ProcessId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -57,7 +58,7 @@ impl Item {
 /// What is kept of a goroutine that takes items.
 #[derive(Default)]
 struct Taker {
-    process: u32,
+    process: ProcessId,
     items: SmallVec<[Item; 2]>,
     /// It had a tenure, and called or had others work in it.
     is_worker: bool,
@@ -75,7 +76,7 @@ impl Taker {
 
 /// A tenure, of which is not known yet what the types of items in it are.
 struct Candidate {
-    process: u32,
+    process: ProcessId,
     until: MonoNs,
     /// Which it took meanwhile.
     took: u64,
@@ -131,9 +132,9 @@ pub(crate) fn ends(r: &HandoverRow, giver: TaskId, first: TaskId) -> bool {
 #[derive(Default)]
 pub(crate) struct Tenures {
     /// The number of each type of items of each process, and how many it has.
-    numbers: FxHashMap<(u32, u64), u32>,
-    numbered: FxHashMap<u32, u32>,
-    kinds: FxHashMap<u32, Kinds>,
+    numbers: FxHashMap<(ProcessId, u64), u32>,
+    numbered: FxHashMap<ProcessId, u32>,
+    kinds: FxHashMap<ProcessId, Kinds>,
     takers: FxHashMap<TaskId, Taker>,
     candidates: FxHashMap<(TaskId, MonoNs), Candidate>,
     found: FxHashSet<(TaskId, MonoNs)>,
@@ -144,7 +145,7 @@ pub(crate) struct Tenures {
 }
 
 impl Tenures {
-    fn kind(&mut self, process: u32, of: u64) -> u64 {
+    fn kind(&mut self, process: ProcessId, of: u64) -> u64 {
         let (numbers, numbered) = (&mut self.numbers, &mut self.numbered);
         let number = *numbers.entry((process, of)).or_insert_with(|| {
             let next = numbered.entry(process).or_default();
@@ -160,7 +161,7 @@ impl Tenures {
     pub(crate) fn handed_over(
         &mut self,
         r: &HandoverRow,
-        process: u32,
+        process: ProcessId,
         has_requests: impl Fn(TaskId) -> bool,
         is_made_for_one: impl Fn(TaskId) -> bool,
         is_over: impl Fn(TaskId, MonoNs) -> bool,
@@ -187,7 +188,7 @@ impl Tenures {
     fn takes(
         &mut self,
         r: &HandoverRow,
-        process: u32,
+        process: ProcessId,
         kind: u64,
         (is_of_requests, is_somebodys): (bool, bool),
         is_over: impl Fn(TaskId, MonoNs) -> bool,
@@ -327,13 +328,13 @@ impl Tenures {
     }
 
     /// Whether items of a type are no work, for all that is known.
-    pub(crate) fn is_harmless(&self, process: u32, of: u64) -> bool {
+    pub(crate) fn is_harmless(&self, process: ProcessId, of: u64) -> bool {
         let number = self.numbers.get(&(process, of)).copied().unwrap_or(KINDS_MAX);
         self.kinds.get(&process).copied().unwrap_or_default().harmless() >> number & 1 == 1
     }
 
     /// How many tenures of a process had calls.
-    pub(crate) fn cases(&self, process: u32) -> u32 {
+    pub(crate) fn cases(&self, process: ProcessId) -> u32 {
         self.kinds.get(&process).map_or(0, |kinds| kinds.cases)
     }
 }

@@ -129,7 +129,7 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         by: By::Message,
         one_way: false,
         queued: Queued::No,
-        process: 0,
+        process: wakepath_causality::process::ProcessId::UNKNOWN,
         witness: (0, 0),
         murky: false,
         client: ByClient::default(),

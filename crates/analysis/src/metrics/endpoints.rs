@@ -8,6 +8,7 @@ use std::iter::Peekable;
 use std::rc::Rc;
 use wakepath_causality::exchange::{Channels, Engine, ExId, Exchange, Side, Sides, Slab, Steps};
 use wakepath_causality::pairs;
+use wakepath_causality::process::ProcessId;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId, StrId, TaskId};
@@ -209,8 +210,10 @@ impl Steps for Taker<'_> {
         self.places.remove(&flow);
     }
 
-    fn process_of(&self, task: TaskId) -> u32 {
-        self.processes.get(&task).copied().unwrap_or(u32::MAX - task.0)
+    fn process_of(&self, task: TaskId) -> ProcessId {
+        // only whether two are the same is asked: the process's number stands for its leading task
+        let number = self.processes.get(&task).copied().unwrap_or(u32::MAX - task.0);
+        ProcessId::led_by(TaskId(number))
     }
 
     fn begun(&mut self, _: &Slab, _: ExId, _: MonoNs) {}
@@ -221,6 +224,6 @@ impl Steps for Taker<'_> {
     fn unseen_reply(&mut self, _: TaskId, _: MonoNs) {}
     fn stray_reply(&mut self, _: TaskId, _: MonoNs) {}
     fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}
-    fn unread(&mut self, _: &Slab, _: u32, _: MonoNs) {}
+    fn unread(&mut self, _: &Slab, _: ProcessId, _: MonoNs) {}
     fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 }

@@ -5,6 +5,7 @@
 //! leaves it remembers the part of the list in between.
 
 use crate::exchange::{ExId, Exchange};
+use crate::process::ProcessId;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -62,9 +63,9 @@ impl Suspects {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// All of a process.
-    Open(u32),
+    Open(ProcessId),
     /// Those of a process of which nothing is outstanding.
-    Free(u32),
+    Free(ProcessId),
     /// All of its process that a task holds.
     Held(TaskId),
     /// Those of them of which nothing is outstanding.

@@ -3,6 +3,7 @@
 use super::crowd::Crowd;
 use super::helper::JobStats;
 use crate::exchange::{ExId, is_peer};
+use crate::process::ProcessId;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 
@@ -59,7 +60,7 @@ pub(super) struct Dial {
     pub(super) of: Option<ExId>,
     /// Who makes it.
     pub(super) by: TaskId,
-    pub(super) process: u32,
+    pub(super) process: ProcessId,
     /// The process made another meanwhile.
     pub(super) is_beside_another: bool,
     /// Whoever was just accepted had it made, but for habit.

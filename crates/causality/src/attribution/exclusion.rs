@@ -7,6 +7,7 @@ use crate::canary::holds;
 use crate::errands::Waking;
 use crate::evidence::{Hole, Missing, Rule, Strength};
 use crate::exchange::{ExId, Slab};
+use crate::process::ProcessId;
 use crate::roles::Role;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -15,7 +16,7 @@ use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 pub(super) struct Question<'q> {
     pub(super) facts: &'q Facts<'q>,
     pub(super) xs: &'q Slab,
-    pub(super) process: u32,
+    pub(super) process: ProcessId,
     pub(super) task: TaskId,
     pub(super) at: MonoNs,
     /// The flow on which the call is made; 0 where that is not known.
@@ -188,7 +189,7 @@ impl<'q> Question<'q> {
     }
 
     /// Requests of which one may make a call now: those that wait for nothing, or all where requests make several at once.
-    pub(super) fn may_call(&self, process: u32) -> Suspects {
+    pub(super) fn may_call(&self, process: ProcessId) -> Suspects {
         if self.facts.roles.fans_out(process) {
             return self.all_of(Scope::Open(process), |_| true);
         }

@@ -10,6 +10,7 @@ use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::Lineage;
 use crate::of_tasks::OfTasks;
 use crate::places::Places;
+use crate::process::ProcessId;
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -78,12 +79,12 @@ impl<'a> Facts<'a> {
         }
     }
 
-    pub(super) fn domain_mut(&mut self, process: u32) -> &mut Domain {
-        self.domains.or_default(TaskId(process))
+    pub(super) fn domain_mut(&mut self, process: ProcessId) -> &mut Domain {
+        self.domains.or_default(process.leader())
     }
 
     /// Open requests of a process.
-    pub(super) fn open(&self, process: u32) -> &[ExId] {
+    pub(super) fn open(&self, process: ProcessId) -> &[ExId] {
         self.members(Scope::Open(process))
     }
 
@@ -146,7 +147,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Whether connections are kept by a process, so that a request that waits for its own may be given another's before.
-    pub(super) fn is_pooled(&self, process: u32) -> bool {
+    pub(super) fn is_pooled(&self, process: ProcessId) -> bool {
         let may_pool = self.roles.keeps_connections(process) && !self.roles.dials_for_one(process);
         !holds("waiting.no_pool", !may_pool)
     }
@@ -175,7 +176,7 @@ impl<'a> Facts<'a> {
 
     /// Open requests of a process of which nothing is outstanding. A reply that may go on (its end shows only when
     /// something else begins) may also be followed by more calls.
-    pub(super) fn runnable(&self, xs: &Slab, process: u32) -> impl Iterator<Item = ExId> {
+    pub(super) fn runnable(&self, xs: &Slab, process: ProcessId) -> impl Iterator<Item = ExId> {
         let free = self.members(Scope::Free(process)).iter().copied();
         free.filter(move |&x| !self.is_behind(xs, x))
     }
@@ -206,8 +207,8 @@ impl<'a> Facts<'a> {
 
     /// Whether a loop may take up, in its turn, what a thread of its process got for somebody (a client with threads of its own): such a
     /// result lies in memory, and is taken in whichever turn comes.
-    pub(super) fn may_take_results(&self, task: TaskId, process: u32) -> bool {
-        let heard = self.domains.get(TaskId(process)).map_or(MonoNs(0), |d| d.helper_heard);
+    pub(super) fn may_take_results(&self, task: TaskId, process: ProcessId) -> bool {
+        let heard = self.domains.get(process.leader()).map_or(MonoNs(0), |d| d.helper_heard);
         let takes = |w: &Worker| !w.turn.is_isolated() && w.turn.may_take_up(heard);
         let may = heard != MonoNs(0) && self.tasks.get(task).is_some_and(takes);
         !holds("turn.no_result_of_a_thread", !may)

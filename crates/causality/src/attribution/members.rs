@@ -15,8 +15,8 @@ impl Facts<'_> {
 
     fn crowd(&self, scope: Scope) -> Option<&Crowd> {
         match scope {
-            Scope::Open(process) => self.domains.get(TaskId(process)).map(|d| &d.open),
-            Scope::Free(process) => self.domains.get(TaskId(process)).map(|d| &d.free),
+            Scope::Open(process) => self.domains.get(process.leader()).map(|d| &d.open),
+            Scope::Free(process) => self.domains.get(process.leader()).map(|d| &d.free),
             Scope::Held(task) => self.tasks.get(task).map(|w| &w.held.all),
             Scope::FreeHeld(task) => self.tasks.get(task).map(|w| &w.held.free),
         }

@@ -3,6 +3,7 @@
 use super::crowd::{DoubtedCall, Part, Scope, Seat, Suspects};
 use crate::exchange::ExId;
 use crate::finished::{Parent, Refusal};
+use crate::process::ProcessId;
 use smallvec::SmallVec;
 use std::rc::Rc;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -15,7 +16,7 @@ pub(super) const OPEN_CALLS_MAX: usize = 8;
 /// What the linker keeps of an exchange.
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) process: u32,
+    pub(super) process: ProcessId,
     /// The task that took its last input.
     pub(super) holder: TaskId,
     pub(super) closed: bool,

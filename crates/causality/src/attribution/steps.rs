@@ -12,6 +12,7 @@ use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, More, Side, Sign, Slab, Steps};
 use crate::finished::{Finished, Parent};
 use crate::lineage::Basis;
+use crate::process::ProcessId;
 use crate::proof::Outcome;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
@@ -62,7 +63,7 @@ impl<F: Finished> Attribution<'_, F> {
     /// what came of it, and who did the work is not known.
     fn may_have_waited_for_a_queue(&self, xs: &Slab, x: ExId) -> bool {
         let State { process, request, .. } = self.facts.state(x);
-        let told = self.facts.domains.get(TaskId(*process)).map_or(MonoNs(0), |d| d.told);
+        let told = self.facts.domains.get(process.leader()).map_or(MonoNs(0), |d| d.told);
         let is_put = |&y: &ExId| xs.is_live(y) && xs.get(y).queued.is_queued() && xs.get(y).began < told;
         told != MonoNs(0) && request.calls.iter().any(is_put)
     }
@@ -428,8 +429,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
     }
 
-    fn unread(&mut self, xs: &Slab, process: u32, at: MonoNs) {
-        let suspects = Question::new(&self.facts, xs, TaskId(process), at).all_of(Scope::Open(process), |_| true);
+    fn unread(&mut self, xs: &Slab, process: ProcessId, at: MonoNs) {
+        let suspects = Question::new(&self.facts, xs, process.leader(), at).all_of(Scope::Open(process), |_| true);
         self.facts.doubt_unseen(&suspects);
     }
 
@@ -462,11 +463,11 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
     }
 
-    fn told_unasked(&mut self, process: u32, at: MonoNs) {
+    fn told_unasked(&mut self, process: ProcessId, at: MonoNs) {
         self.facts.domain_mut(process).told = at;
     }
 
-    fn pushes(&self, process: u32, side: Side) -> bool {
+    fn pushes(&self, process: ProcessId, side: Side) -> bool {
         !holds("turns.never_pushes", !self.facts.roles.pushes(process, side))
     }
 
@@ -484,11 +485,11 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
     }
 
-    fn longest(&self, process: u32) -> u64 {
+    fn longest(&self, process: ProcessId) -> u64 {
         self.facts.roles.longest(process)
     }
 
-    fn process_of(&self, task: TaskId) -> u32 {
+    fn process_of(&self, task: TaskId) -> ProcessId {
         self.facts.roles.process_of(task)
     }
 }

@@ -10,6 +10,7 @@
 
 use super::record::Side;
 use super::{Engine, Steps};
+use crate::process::ProcessId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{EndpointRow, OpRow, TaskRow, op};
@@ -37,12 +38,12 @@ enum Users {
     #[default]
     None,
     /// One process.
-    One(u32),
+    One(ProcessId),
     Many,
 }
 
 impl Users {
-    fn add(&mut self, process: u32) {
+    fn add(&mut self, process: ProcessId) {
         *self = match *self {
             Users::None => Users::One(process),
             Users::One(known) if known == process => return,
@@ -50,7 +51,7 @@ impl Users {
         };
     }
 
-    fn one(self) -> Option<u32> {
+    fn one(self) -> Option<ProcessId> {
         match self {
             Users::One(process) => Some(process),
             _ => None,
@@ -95,11 +96,11 @@ pub(super) enum Moved {
 pub struct Channels {
     lanes: FxHashMap<Lane, LaneUsers>,
     /// By writing and reading process.
-    asked: FxHashMap<(u32, u32), Asked>,
+    asked: FxHashMap<(ProcessId, ProcessId), Asked>,
     /// How well a lane and the one that answers go together, and who spoke first.
     turns: FxHashMap<(Lane, Lane), u32>,
-    first: FxHashMap<(u32, u32), u32>,
-    makers: FxHashMap<u32, u32>,
+    first: FxHashMap<(ProcessId, ProcessId), ProcessId>,
+    makers: FxHashMap<ProcessId, ProcessId>,
     /// Of a pair of sockets, the other one.
     peers: FxHashMap<EndpointId, EndpointId>,
     /// What a first pass found.
@@ -115,7 +116,7 @@ impl Channels {
     }
 
     /// A process begins.
-    pub(super) fn task(&mut self, r: &TaskRow, process_of: impl Fn(TaskId) -> u32) {
+    pub(super) fn task(&mut self, r: &TaskRow, process_of: impl Fn(TaskId) -> ProcessId) {
         if r.tid == r.tgid && r.parent != TaskId::UNKNOWN && !self.is_learned {
             self.makers.insert(process_of(r.task), process_of(r.parent));
         }
@@ -150,7 +151,7 @@ impl Channels {
     }
 
     /// Bytes were moved on a lane.
-    pub(super) fn moved(&mut self, r: &OpRow, process: u32) -> Moved {
+    pub(super) fn moved(&mut self, r: &OpRow, process: ProcessId) -> Moved {
         let Some(lane) = self.lane(r) else { return Moved::No };
         let sent = r.kind == op::SEND;
         if !self.is_learned {
@@ -163,7 +164,7 @@ impl Channels {
         }
     }
 
-    fn learn(&mut self, lane: Lane, sent: bool, task: TaskId, process: u32) {
+    fn learn(&mut self, lane: Lane, sent: bool, task: TaskId, process: ProcessId) {
         if self.lanes.len() >= LANES_MAX && !self.lanes.contains_key(&lane) {
             return;
         }
@@ -187,8 +188,8 @@ impl Channels {
     }
 
     /// Whether this process asks the other one, rather than the other way round.
-    fn asks(&self, process: u32, other: u32) -> bool {
-        let is_made_by = |mut made: u32, maker: u32| {
+    fn asks(&self, process: ProcessId, other: ProcessId) -> bool {
+        let is_made_by = |mut made: ProcessId, maker: ProcessId| {
             (0..MAKERS_MAX).any(|_| match self.makers.get(&made) {
                 Some(&by) if by != made => {
                     made = by;
@@ -205,7 +206,7 @@ impl Channels {
     }
 
     /// Two lanes go together: a channel from here on, as far as is known.
-    fn form(&mut self, ask: Lane, answer: Lane, asker: u32, answerer: u32) {
+    fn form(&mut self, ask: Lane, answer: Lane, asker: ProcessId, answerer: ProcessId) {
         if !self.asks(asker, answerer) || self.parts.contains_key(&ask) || self.parts.contains_key(&answer) {
             return;
         }

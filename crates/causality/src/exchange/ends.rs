@@ -3,6 +3,7 @@
 use super::opening::Opening;
 use super::record::Side;
 use crate::per_end::{End, PerEnd};
+use crate::process::ProcessId;
 use crate::slab::ExId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -304,8 +305,8 @@ pub(super) struct Ends {
     /// Every end, and when it was last looked at whether it is gone; in order of time.
     looked_at: VecDeque<(MonoNs, EndpointId)>,
     /// Processes that ended not long ago, in order of time and to be asked for.
-    ended: VecDeque<(MonoNs, u32)>,
-    has_ended: FxHashSet<u32>,
+    ended: VecDeque<(MonoNs, ProcessId)>,
+    has_ended: FxHashSet<ProcessId>,
     /// Ends of connections from an address to itself.
     to_itself: FxHashMap<Ports, EndpointId>,
     /// Those that went last.
@@ -428,14 +429,14 @@ impl Ends {
         }
     }
 
-    pub(super) fn process_ended(&mut self, process: u32, at: MonoNs) {
+    pub(super) fn process_ended(&mut self, process: ProcessId, at: MonoNs) {
         if self.has_ended.insert(process) {
             self.ended.push_back((at, process));
         }
     }
 
     /// Ends of which nothing more can come. Each is looked at once in [`FORGET_NS`].
-    pub(super) fn over(&mut self, now: MonoNs, process_of: impl Fn(TaskId) -> u32) -> Vec<EndpointId> {
+    pub(super) fn over(&mut self, now: MonoNs, process_of: impl Fn(TaskId) -> ProcessId) -> Vec<EndpointId> {
         self.now = self.now.max(now);
         let mut gone = Vec::new();
         while self.looked_at.len() > KEPT
@@ -501,7 +502,7 @@ mod tests {
             at += SECOND / 1000;
             ends.used(&operation(op::SEND, first + i, i as u32 + 1, at));
             leave(ends, first + i, at + 1);
-            for flow in ends.over(MonoNs(at + 2), |t| t.0) {
+            for flow in ends.over(MonoNs(at + 2), ProcessId::led_by) {
                 assert!(ends.remove(flow, MonoNs(at + 2)));
             }
             most = most.max(ends.all.len() + ends.looked_at.len() + ends.ended.len());
@@ -519,7 +520,7 @@ mod tests {
     #[test]
     fn ends_of_processes_that_ended_are_forgotten() {
         let mut ends = Ends::default();
-        let exit = |ends: &mut Ends, flow, at| ends.process_ended(flow as u32, MonoNs(at));
+        let exit = |ends: &mut Ends, flow, at| ends.process_ended(ProcessId::led_by(TaskId(flow as u32)), MonoNs(at));
         assert!(held_max(&mut ends, 1, exit) < 160_000);
     }
 
@@ -537,17 +538,17 @@ mod tests {
             for flow in 0..2 * KEPT as u64 {
                 ends.used(&operation(kind, flow + 1, task, at));
             }
-            ends.over(MonoNs(at), |t| t.0).len()
+            ends.over(MonoNs(at), ProcessId::led_by).len()
         };
         // a child reads after its parent has closed its copy
         assert_eq!(kept(SECOND, op::ACCEPT, 1), 0);
         assert_eq!(kept(2 * SECOND, op::CLOSE, 1), 0);
         assert_eq!(kept(3 * SECOND, op::RECV, 2), 0);
-        assert_eq!(ends.over(MonoNs(900 * SECOND), |t| t.0), []);
-        ends.process_ended(1, MonoNs(901 * SECOND));
-        assert_eq!(ends.over(MonoNs(940 * SECOND), |t| t.0), []);
-        ends.process_ended(2, MonoNs(941 * SECOND));
+        assert_eq!(ends.over(MonoNs(900 * SECOND), ProcessId::led_by), []);
+        ends.process_ended(ProcessId::led_by(TaskId(1)), MonoNs(901 * SECOND));
+        assert_eq!(ends.over(MonoNs(940 * SECOND), ProcessId::led_by), []);
+        ends.process_ended(ProcessId::led_by(TaskId(2)), MonoNs(941 * SECOND));
         // all but those that are always kept
-        assert_eq!(ends.over(MonoNs(980 * SECOND), |t| t.0).len(), KEPT);
+        assert_eq!(ends.over(MonoNs(980 * SECOND), ProcessId::led_by).len(), KEPT);
     }
 }

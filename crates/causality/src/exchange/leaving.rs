@@ -10,6 +10,7 @@
 use super::ends::Ep;
 use super::{Engine, Steps};
 use crate::exchange::record::Side;
+use crate::process::ProcessId;
 use crate::slab::ExId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -209,7 +210,7 @@ impl<S: Steps> Engine<S> {
     }
 
     /// A process dropped calls: that may have been all that it did for a request whose connection it closed, too.
-    pub(super) fn dropped(&mut self, process: u32, at: MonoNs) {
+    pub(super) fn dropped(&mut self, process: ProcessId, at: MonoNs) {
         if self.left.of_task.is_empty() {
             return;
         }
@@ -239,7 +240,7 @@ impl<S: Steps> Engine<S> {
     }
 
     /// Nobody of a process works on anything any more.
-    pub(super) fn process_ended(&mut self, process: u32, at: MonoNs) {
+    pub(super) fn process_ended(&mut self, process: ProcessId, at: MonoNs) {
         for x in self.left.all() {
             if self.xs.get(x).process == process {
                 self.is_done(x, at, at);

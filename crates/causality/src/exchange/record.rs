@@ -1,6 +1,7 @@
 //! One exchange.
 
 use super::opening::Opening;
+use crate::process::ProcessId;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{OPEN, OpRow};
 
@@ -132,7 +133,7 @@ pub struct Exchange {
     /// The request asks to wait until something happens elsewhere, such as an item in a list: late is not slow.
     pub awaits: bool,
     /// The process of `task`: the number of its leading task.
-    pub process: u32,
+    pub process: ProcessId,
     /// Witness kind and value.
     pub witness: (u8, u64),
     /// Which reply is whose is not known: messages of its flow were missed, or several requests use it and nobody knows its protocol.
@@ -181,7 +182,7 @@ impl Exchange {
             one_way: false,
             queued: Queued::No,
             awaits: false,
-            process: 0,
+            process: ProcessId::UNKNOWN,
             witness: (0, 0),
             murky: false,
             client: ByClient::default(),

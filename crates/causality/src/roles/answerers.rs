@@ -8,6 +8,7 @@ use crate::canary::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::{Basis, Ends, Known, Line, Lineage, is_over};
+use crate::process::ProcessId;
 use crate::tenures::Tenures;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -31,7 +32,7 @@ struct ForOthers {
     fired: Fired,
     resumed: Resumed,
     /// Processes of which one that was made for a request handed on to another.
-    handing_on: FxHashSet<u32>,
+    handing_on: FxHashSet<ProcessId>,
 }
 
 impl ForOthers {
@@ -61,7 +62,7 @@ pub(super) struct Answerers {
     kin: Kin,
     for_others: ForOthers,
     /// Tasks that were made for a request and called, or made one that did, whose end will be told, with their processes.
-    spawned: FxHashMap<TaskId, u32>,
+    spawned: FxHashMap<TaskId, ProcessId>,
 }
 
 impl Answerers {
@@ -76,14 +77,14 @@ impl Answerers {
     }
 
     /// How many tasks of a process that were made in requests called and ended with them, and how many went on.
-    pub(super) fn endings(&self, process: u32, habits: &HabitTable) -> (u32, u32) {
+    pub(super) fn endings(&self, process: ProcessId, habits: &HabitTable) -> (u32, u32) {
         let Evidence { cases, exceptions } = habits.of(process, HabitId::EndsWithRequest);
         (cases, exceptions + self.for_others.fired.count(process))
     }
 
     /// Whether a logical task was made for a request that did not wait for it; and how many of its process were, where none did anything
     /// else.
-    pub(super) fn fired(&self, task: TaskId, process: u32, habits: &HabitTable) -> u32 {
+    pub(super) fn fired(&self, task: TaskId, process: ProcessId, habits: &HabitTable) -> u32 {
         let fired = &self.for_others.fired;
         if !fired.is_one(task) {
             return 0;
@@ -105,7 +106,7 @@ impl Answerers {
     }
 
     /// A goroutine of a process got an item from another. `is_errand`: it is a task whose runtime tells who set it going.
-    pub(super) fn handed_over(&mut self, r: &HandoverRow, process: u32, is_errand: bool) {
+    pub(super) fn handed_over(&mut self, r: &HandoverRow, process: ProcessId, is_errand: bool) {
         let lineage = &self.lineage;
         let has_requests = |task| lineage.has_requests(task);
         if is_errand {
@@ -148,19 +149,19 @@ impl Answerers {
 
     /// How many connections of a process have a task of their own, which replies to all their requests; or how many replies
     /// there were of tasks that were made for their connections, where no other task replied. 0 where any task replied on several.
-    pub(super) fn own(&self, process: u32, habits: &HabitTable) -> u32 {
+    pub(super) fn own(&self, process: ProcessId, habits: &HabitTable) -> u32 {
         let Evidence { cases: own, exceptions: 0 } = habits.of(process, HabitId::OneTaskReplies) else { return 0 };
         let (replies, of_others) = self.kin.replies(process);
         if holds("served.made_for_one", of_others == 0) { own.max(replies) } else { own }
     }
 
     /// Whether a task of the process that was made for a request, and did not reply to it, was seen to hand on to another.
-    pub(super) fn hands_on(&self, process: u32) -> bool {
+    pub(super) fn hands_on(&self, process: ProcessId) -> bool {
         self.for_others.handing_on.contains(&process)
     }
 
     /// A poll of a process's thread returned.
-    pub(super) fn polled(&mut self, r: &PollRow, process: u32) {
+    pub(super) fn polled(&mut self, r: &PollRow, process: ProcessId) {
         if self.for_others.resumed.polled(r) {
             self.for_others.handing_on.insert(process);
         }
@@ -218,7 +219,7 @@ impl Answerers {
 
     /// A task calls: behind the end of the request that it was made for, it calls for somebody else, unless it is the one that
     /// replied.
-    pub(super) fn called(&mut self, xs: &Slab, e: &Exchange, process: u32, habits: &mut HabitTable) {
+    pub(super) fn called(&mut self, xs: &Slab, e: &Exchange, process: ProcessId, habits: &mut HabitTable) {
         let is_behind = match self.lineage.of(e.actor, e.began) {
             Known::Of(line) if line.basis == Basis::Behind => {
                 let behind = &mut self.for_others.behind;
@@ -243,7 +244,7 @@ impl Answerers {
     }
 
     /// A task calls behind the end of the request that it was made for: whether it may be one for which nobody waits.
-    fn is_fired(&mut self, task: TaskId, process: u32) -> bool {
+    fn is_fired(&mut self, task: TaskId, process: ProcessId) -> bool {
         let is_made = !matches!(self.lineage.of(task, MonoNs(u64::MAX)), Known::Nothing);
         if !is_made || !self.ends.are_told(&self.lineage, task) {
             return false;
@@ -253,7 +254,7 @@ impl Answerers {
     }
 
     /// A task called; where it was made for a request, its end shows whether it belongs to that alone.
-    fn spawned_called(&mut self, task: TaskId, process: u32, is_behind: bool, habits: &mut HabitTable) {
+    fn spawned_called(&mut self, task: TaskId, process: ProcessId, is_behind: bool, habits: &mut HabitTable) {
         let is_made = matches!(self.lineage.of(task, MonoNs(u64::MAX)), Known::Of(_) | Known::Forgotten);
         if !is_made || !self.ends.are_told(&self.lineage, task) {
             return;
@@ -269,7 +270,7 @@ impl Answerers {
     }
 
     /// A task of a process replies to a request.
-    pub(super) fn replied(&mut self, xs: &Slab, x: ExId, by: (TaskId, u32), habits: &mut HabitTable) {
+    pub(super) fn replied(&mut self, xs: &Slab, x: ExId, by: (TaskId, ProcessId), habits: &mut HabitTable) {
         let (task, process) = by;
         let e = xs.get(x);
         if let Some(&last) = self.last.get(&e.flow).filter(|last| **last != task) {
@@ -327,7 +328,7 @@ impl Answerers {
     }
 
     /// More of a reply is sent: where nobody is known who sent the first part, by who sends this one.
-    pub(super) fn replies_on(&mut self, xs: &Slab, x: ExId, by: (TaskId, u32), habits: &mut HabitTable) {
+    pub(super) fn replies_on(&mut self, xs: &Slab, x: ExId, by: (TaskId, ProcessId), habits: &mut HabitTable) {
         let e = xs.get(x);
         self.for_others.resumed.replies(e.reply_task, x, e.ended);
         if e.reply_task != by.0 && !self.of.contains_key(&(e.flow, e.request_start)) {
@@ -349,7 +350,7 @@ impl Answerers {
     }
 
     /// A process accepted a connection.
-    pub(super) fn accepted(&mut self, flow: EndpointId, process: u32, at: MonoNs) {
+    pub(super) fn accepted(&mut self, flow: EndpointId, process: ProcessId, at: MonoNs) {
         self.kin.accepted(flow, process, at);
     }
 

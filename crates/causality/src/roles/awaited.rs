@@ -5,6 +5,7 @@ use super::Roles;
 use super::habits::HabitId;
 use crate::canary::holds;
 use crate::exchange::{ExId, Slab};
+use crate::process::ProcessId;
 use wakepath_model::ids::{MonoNs, TaskId};
 
 impl Roles {
@@ -45,7 +46,7 @@ impl Roles {
 
     /// Whether the request to which a loop of this process replies with an answer alone is the one that asked: it often was, and
     /// never another.
-    pub fn awaits_its_own(&self, process: u32) -> bool {
+    pub fn awaits_its_own(&self, process: ProcessId) -> bool {
         let alone = self.habits.of(process, HabitId::AwaitsItsOwn);
         holds("awaited.often", alone.cases >= HabitId::AwaitsItsOwn.min_cases())
             && holds("awaited.never_anothers", alone.is_kept())
@@ -53,7 +54,7 @@ impl Roles {
 
     /// Whether a loop of this process replies with an answer right when it has read it, and to the one that asked, also where it was
     /// given more: it often did so while others were open, and never replied to another, or took a second answer first.
-    pub fn passes_on(&self, process: u32) -> bool {
+    pub fn passes_on(&self, process: ProcessId) -> bool {
         let [alone, passed_on] = [HabitId::AwaitsItsOwn, HabitId::PassesOn].map(|id| self.habits.of(process, id));
         let is_never_anothers = alone.is_kept() && passed_on.is_kept();
         holds("awaited.often_passed_on", passed_on.cases >= HabitId::PassesOn.min_cases())

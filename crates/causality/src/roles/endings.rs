@@ -5,6 +5,7 @@ use super::habits::HabitId;
 use super::{CASES_MIN, Roles};
 use crate::exchange::Exchange;
 use crate::lineage::Lineage;
+use crate::process::ProcessId;
 use wakepath_model::ids::TaskId;
 
 impl Roles {
@@ -19,7 +20,7 @@ impl Roles {
     }
 
     /// Whether a task of the process that was made for a request, and did not reply to it, was seen to hand on to another.
-    pub(crate) fn hands_on(&self, process: u32) -> bool {
+    pub(crate) fn hands_on(&self, process: ProcessId) -> bool {
         self.answerers.hands_on(process)
     }
 
@@ -34,7 +35,7 @@ impl Roles {
     }
 
     /// How many connections of a process have a task of their own, which replies to all their requests; 0 where that is no habit.
-    pub fn own_answerers(&self, process: u32) -> u32 {
+    pub fn own_answerers(&self, process: ProcessId) -> u32 {
         Some(self.answerers.own(process, &self.habits)).filter(|own| *own >= CASES_MIN).unwrap_or_default()
     }
 
@@ -50,13 +51,13 @@ impl Roles {
 
     /// How many tasks of a process were made in requests that did not wait for them, where this is one, none did anything else, and there
     /// were enough; else 0.
-    pub(crate) fn fired(&self, task: TaskId, process: u32) -> u32 {
+    pub(crate) fn fired(&self, task: TaskId, process: ProcessId) -> u32 {
         Some(self.answerers.fired(task, process, &self.habits)).filter(|cases| *cases >= CASES_MIN).unwrap_or_default()
     }
 
     /// How many tasks of a process that were made in requests called and ended with them, where none went on and there were enough;
     /// else 0.
-    pub(crate) fn ending_with_requests(&self, process: u32) -> u32 {
+    pub(crate) fn ending_with_requests(&self, process: ProcessId) -> u32 {
         match self.answerers.endings(process, &self.habits) {
             (ended, 0) if ended >= HabitId::EndsWithRequest.min_cases() => ended,
             _ => 0,

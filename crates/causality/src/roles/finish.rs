@@ -5,7 +5,7 @@ use super::habits::HabitId;
 use crate::dense::PerTask;
 use crate::per_end::PerEnd;
 use rustc_hash::FxHashMap;
-use wakepath_model::ids::{StrId, TaskId};
+use wakepath_model::ids::StrId;
 
 impl Roles {
     /// Nothing more comes: puts losses in order and decides which processes move requests between tasks.
@@ -22,7 +22,7 @@ impl Roles {
         for (task, role) in self.roles.iter().filter(|(_, role)| role.takes) {
             let process = self.process_of(task);
             self.serving.processes.insert(process);
-            self.serving.names.extend(Some(self.processes.names.get(TaskId(process))).filter(|n| *n != StrId::EMPTY));
+            self.serving.names.extend(Some(self.processes.names.get(process.leader())).filter(|n| *n != StrId::EMPTY));
             // one that replies to nothing reads for the others: they keep what they take
             if role.gives_away && (role.replies_own || role.replies_foreign) {
                 let is_named_late = self.processes.is_named_late.get(task);

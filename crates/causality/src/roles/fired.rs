@@ -6,6 +6,7 @@
 //! is late may still work for a request that waits.
 
 use crate::dense::PerTask;
+use crate::process::ProcessId;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, TaskId};
 
@@ -20,15 +21,15 @@ const TASKS_MAX: usize = 1 << 20;
 pub(super) struct Fired {
     are: PerTask<bool>,
     /// Those that called, and whose end is still to come: their processes, and when they had the answer (0 until then).
-    open: FxHashMap<TaskId, (u32, MonoNs)>,
+    open: FxHashMap<TaskId, (ProcessId, MonoNs)>,
     /// Of each process: how many did just that.
-    counts: FxHashMap<u32, u32>,
+    counts: FxHashMap<ProcessId, u32>,
     last: MonoNs,
 }
 
 impl Fired {
     /// A task of a process calls behind the end of its request; whether it may be such a one. `has_called`: it did before that end.
-    pub(super) fn called(&mut self, task: TaskId, process: u32, has_called: bool) -> bool {
+    pub(super) fn called(&mut self, task: TaskId, process: ProcessId, has_called: bool) -> bool {
         let is_full = self.open.len() >= TASKS_MAX && !self.open.contains_key(&task);
         if has_called || is_full {
             self.open.remove(&task);
@@ -47,7 +48,7 @@ impl Fired {
     }
 
     /// A task ends; gives the process of one that had called so and did not do just that.
-    pub(super) fn ended(&mut self, task: TaskId, at: MonoNs) -> Option<u32> {
+    pub(super) fn ended(&mut self, task: TaskId, at: MonoNs) -> Option<ProcessId> {
         self.last = self.last.max(at);
         let (process, answered) = self.open.remove(&task)?;
         let is_one = answered.0 != 0 && !is_late(answered, at);
@@ -57,9 +58,9 @@ impl Fired {
     }
 
     /// The recording ends: gives all whose ends were not seen, with the process of those that have long had their answers. They live on.
-    pub(super) fn finish(&mut self) -> Vec<(TaskId, Option<u32>)> {
+    pub(super) fn finish(&mut self) -> Vec<(TaskId, Option<ProcessId>)> {
         let last = self.last;
-        let lives_on = |(process, answered): (u32, MonoNs)| is_late(answered, last).then_some(process);
+        let lives_on = |(process, answered): (ProcessId, MonoNs)| is_late(answered, last).then_some(process);
         self.open.drain().map(|(task, open)| (task, lives_on(open))).collect()
     }
 
@@ -69,7 +70,7 @@ impl Fired {
     }
 
     /// How many of a process did just that.
-    pub(super) fn count(&self, process: u32) -> u32 {
+    pub(super) fn count(&self, process: ProcessId) -> u32 {
         self.counts.get(&process).copied().unwrap_or_default()
     }
 }

@@ -5,6 +5,7 @@
 //! of the others' either, but where they show it: then each goes by its own cases. Counts are sums, so that those of parts of a
 //! recording can be added.
 
+use crate::process::ProcessId;
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 
@@ -190,21 +191,21 @@ impl Habits {
 
 /// Habits of all processes that were seen to have one.
 #[derive(Default)]
-pub(super) struct HabitTable(FxHashMap<u32, Habits>);
+pub(super) struct HabitTable(FxHashMap<ProcessId, Habits>);
 
 impl HabitTable {
     /// Those of a process, to count at.
-    pub(super) fn at(&mut self, process: u32) -> &mut Habits {
+    pub(super) fn at(&mut self, process: ProcessId) -> &mut Habits {
         self.0.entry(process).or_default()
     }
 
     /// The processes that were seen to have one.
-    pub(super) fn processes(&self) -> Vec<u32> {
+    pub(super) fn processes(&self) -> Vec<ProcessId> {
         self.0.keys().copied().collect()
     }
 
     /// Counts at each worker what its siblings show; `crew_of` tells of a process whose worker it is.
-    pub(super) fn merge<Crew: Eq + Hash>(&mut self, crew_of: impl Fn(u32) -> Option<Crew>) {
+    pub(super) fn merge<Crew: Eq + Hash>(&mut self, crew_of: impl Fn(ProcessId) -> Option<Crew>) {
         let mut crews: FxHashMap<Crew, Habits> = FxHashMap::default();
         for (&process, habits) in &self.0 {
             if let Some(crew) = crew_of(process) {
@@ -219,13 +220,13 @@ impl HabitTable {
     }
 
     /// Whether a process is believed to keep to a habit: it was never broken, and could have been often enough.
-    pub(super) fn is_believed(&self, process: u32, id: HabitId) -> bool {
+    pub(super) fn is_believed(&self, process: ProcessId, id: HabitId) -> bool {
         let seen = self.of(process, id);
         seen.is_kept() && seen.cases >= id.min_cases()
     }
 
     /// What was seen of a process's habit.
-    pub(super) fn of(&self, process: u32, id: HabitId) -> Evidence {
+    pub(super) fn of(&self, process: ProcessId, id: HabitId) -> Evidence {
         self.0.get(&process).map_or(Evidence::default(), |h| h.of(id))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{CASES_MIN, Roles};
 use crate::exchange::Slab;
+use crate::process::ProcessId;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::{HandoverRow, StreamRow};
 
@@ -14,7 +15,7 @@ impl Roles {
     }
 
     /// How often who had woken a task of a process in a way was resumed with the answer to a call; 0 where that is no habit.
-    pub(crate) fn errands(&self, process: u32, way: u64) -> u32 {
+    pub(crate) fn errands(&self, process: ProcessId, way: u64) -> u32 {
         let cases = self.answerers.tenures().errands.cases(process, way);
         Some(cases).filter(|cases| *cases >= CASES_MIN).unwrap_or_default()
     }
@@ -30,12 +31,12 @@ impl Roles {
     }
 
     /// Whether items of a type are no work.
-    pub(crate) fn is_harmless_item(&self, process: u32, of: u64) -> bool {
+    pub(crate) fn is_harmless_item(&self, process: ProcessId, of: u64) -> bool {
         self.answerers.tenures().is_harmless(process, of)
     }
 
     /// How often goroutines of a process called between an item that they took and what they handed back; 0 where that is no habit.
-    pub(crate) fn tenures(&self, process: u32) -> u32 {
+    pub(crate) fn tenures(&self, process: ProcessId) -> u32 {
         Some(self.answerers.tenures().cases(process)).filter(|cases| *cases >= CASES_MIN).unwrap_or_default()
     }
 }

@@ -10,6 +10,7 @@
 use crate::canary::holds;
 use crate::exchange::Exchange;
 use crate::lineage::Lineage;
+use crate::process::ProcessId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -53,14 +54,14 @@ pub(super) struct Kin {
     by_moment: FxHashMap<TaskId, bool>,
     accepts: FxHashMap<EndpointId, Accept>,
     /// The last connection that each process accepted.
-    newest: FxHashMap<u32, EndpointId>,
+    newest: FxHashMap<ProcessId, EndpointId>,
     /// When tasks were made of which no maker is known.
     made: FxHashMap<TaskId, MonoNs>,
     has_lost: bool,
     /// On which connection each replied, how often, and its process.
-    replied: FxHashMap<TaskId, (EndpointId, u32, u32)>,
+    replied: FxHashMap<TaskId, (EndpointId, u32, ProcessId)>,
     /// Of each process: replies of tasks that were made for their connections; of others.
-    made_for: FxHashMap<u32, (u32, u32)>,
+    made_for: FxHashMap<ProcessId, (u32, u32)>,
     /// Not all could be kept.
     is_full: bool,
 }
@@ -82,7 +83,7 @@ impl Kin {
     }
 
     /// A process accepted a connection.
-    pub(super) fn accepted(&mut self, flow: EndpointId, process: u32, at: MonoNs) {
+    pub(super) fn accepted(&mut self, flow: EndpointId, process: ProcessId, at: MonoNs) {
         if let Some(before) = self.newest.insert(process, flow).and_then(|flow| self.accepts.get_mut(&flow)) {
             before.next = before.next.min(at);
         }
@@ -122,7 +123,7 @@ impl Kin {
 
     /// A task of a process replied to a request that another one read. How often it did so on this connection; `None` where it replied
     /// on another one before.
-    pub(super) fn replied(&mut self, lineage: &Lineage, e: &Exchange, task: TaskId, process: u32) -> Option<u32> {
+    pub(super) fn replied(&mut self, lineage: &Lineage, e: &Exchange, task: TaskId, process: ProcessId) -> Option<u32> {
         let (flow, replies, _) = self.replied.entry(task).or_insert((e.flow, 0, process));
         *replies += 1;
         let (flow, replies) = (*flow, *replies);
@@ -154,13 +155,13 @@ impl Kin {
     }
 
     /// How many replies of a process were of tasks that were made for their connections, and of others.
-    pub(super) fn replies(&self, process: u32) -> (u32, u32) {
+    pub(super) fn replies(&self, process: ProcessId) -> (u32, u32) {
         self.made_for.get(&process).copied().unwrap_or_default()
     }
 
     /// All has been seen.
     pub(super) fn finish(&mut self) {
-        let mut made_for: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
+        let mut made_for: FxHashMap<ProcessId, (u32, u32)> = FxHashMap::default();
         for (&task, &(flow, replies, process)) in &self.replied {
             let Some(is_made_for_it) = self.is_made_for(task, flow) else { continue };
             let (own, others) = made_for.entry(process).or_default();

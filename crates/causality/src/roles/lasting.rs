@@ -3,6 +3,7 @@
 use super::{CASES_MIN, Roles};
 use crate::canary::holds;
 use crate::exchange::Side;
+use crate::process::ProcessId;
 use wakepath_model::ids::TaskId;
 
 /// How long a request is taken to last at most where too few were replied to (ns). Where enough were, the process's own longest counts.
@@ -22,14 +23,14 @@ impl Roles {
 
     /// Whether a server of this process (or, of a client's side, one that it asks) was seen to say something when nothing was asked, on a
     /// connection where turns alone pair messages; or one of its siblings.
-    pub fn pushes(&self, process: u32, side: Side) -> bool {
+    pub fn pushes(&self, process: ProcessId, side: Side) -> bool {
         let crew = self.processes.crew_of(process);
-        let is_its = |of: u32| of == process || crew.is_some() && self.processes.crew_of(of) == crew;
+        let is_its = |of: ProcessId| of == process || crew.is_some() && self.processes.crew_of(of) == crew;
         self.serving.pushing.iter().any(|&(of, at)| at == side && is_its(of))
     }
 
     /// The longest time in which the process replied to a request (ns).
-    pub fn longest(&self, process: u32) -> u64 {
+    pub fn longest(&self, process: ProcessId) -> u64 {
         match self.serving.lasted.get(&process) {
             Some(&(count, longest)) if count >= CASES_MIN => longest,
             _ => UNKNOWN_NS,

@@ -6,6 +6,7 @@ use crate::exchange::ExId;
 use crate::exchange::Side;
 use crate::per_end::PerEnd;
 use crate::polled::Polled;
+use crate::process::ProcessId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 
@@ -150,14 +151,14 @@ pub(super) struct Leader {
 #[derive(Default)]
 pub(super) struct Processes {
     /// The leading task of each task's process, 0 where not known.
-    pub(super) process: PerTask<u32>,
+    pub(super) process: PerTask<ProcessId>,
     pub(super) leaders: FxHashMap<u32, Leader>,
     /// Names of processes.
     pub(super) names: PerTask<StrId>,
     /// The words that each was started with.
     pub(super) words: PerTask<StrId>,
     /// The process that forked each, 0 where not known.
-    pub(super) parents: PerTask<u32>,
+    pub(super) parents: PerTask<ProcessId>,
     /// Tasks whose names the recorder had to find first.
     pub(super) is_named_late: PerTask<bool>,
     /// Contexts of an event loop: it goes on with others at its own word.
@@ -165,33 +166,33 @@ pub(super) struct Processes {
     /// Tasks whose operations io_uring carries.
     pub(super) is_ring: PerTask<bool>,
     /// Since when processes have such: who acted before is not known.
-    pub(super) named_since: FxHashMap<u32, MonoNs>,
+    pub(super) named_since: FxHashMap<ProcessId, MonoNs>,
 }
 
 impl Processes {
     /// The processes of one crew go by this, the others by nothing: they were forked from a process of their name, and run with the same
     /// words, as a server's workers do.
-    pub(super) fn crew_of(&self, process: u32) -> Option<(u32, StrId)> {
-        let name = |process: u32| self.names.get(TaskId(process));
-        let parent = self.parents.get(TaskId(process));
-        let is_worker = parent != 0 && name(process) != StrId::EMPTY && name(parent) == name(process);
-        is_worker.then(|| (parent, self.words.get(TaskId(process))))
+    pub(super) fn crew_of(&self, process: ProcessId) -> Option<(ProcessId, StrId)> {
+        let name = |process: ProcessId| self.names.get(process.leader());
+        let parent = self.parents.get(process.leader());
+        let is_worker = parent != ProcessId::UNKNOWN && name(process) != StrId::EMPTY && name(parent) == name(process);
+        is_worker.then(|| (parent, self.words.get(process.leader())))
     }
 }
 
 /// Processes that take requests.
 #[derive(Default)]
 pub(super) struct Serving {
-    pub(super) processes: FxHashSet<u32>,
+    pub(super) processes: FxHashSet<ProcessId>,
     pub(super) names: FxHashSet<StrId>,
     /// Those whose requests move between tasks.
-    pub(super) migrating: FxHashSet<u32>,
+    pub(super) migrating: FxHashSet<ProcessId>,
     /// The same among tasks that were named late: what their threads did before says nothing of them.
-    pub(super) migrating_named: FxHashSet<u32>,
+    pub(super) migrating_named: FxHashSet<ProcessId>,
     /// How many requests each process replied to, and the longest time in which it did (ns).
-    pub(super) lasted: FxHashMap<u32, (u32, u64)>,
+    pub(super) lasted: FxHashMap<ProcessId, (u32, u64)>,
     /// Ends of connections where turns alone pair messages, and a server said something unasked: of which process, and which side.
-    pub(super) pushing: FxHashSet<(u32, Side)>,
+    pub(super) pushing: FxHashSet<(ProcessId, Side)>,
 }
 
 /// Requests that are open.
@@ -199,18 +200,18 @@ pub(super) struct Serving {
 pub(super) struct OpenRequests {
     pub(super) held: FxHashMap<TaskId, Vec<ExId>>,
     /// How many each process has that ever took one.
-    pub(super) open: FxHashMap<u32, u32>,
+    pub(super) open: FxHashMap<ProcessId, u32>,
     /// The one that each process took last.
-    pub(super) newest: FxHashMap<u32, ExId>,
+    pub(super) newest: FxHashMap<ProcessId, ExId>,
     /// Processes that had several at once.
-    pub(super) concurrent: FxHashSet<u32>,
+    pub(super) concurrent: FxHashSet<ProcessId>,
 }
 
 /// When something was not seen.
 #[derive(Default)]
 pub(super) struct Unseen {
     /// Per process: until when replies to requests from before the recording left.
-    pub(super) until: FxHashMap<u32, MonoNs>,
+    pub(super) until: FxHashMap<ProcessId, MonoNs>,
     pub(super) losses: Vec<(u64, u64)>,
 }
 
@@ -218,20 +219,20 @@ pub(super) struct Unseen {
 #[derive(Default)]
 pub(super) struct CallCounts {
     /// When a task of a process that had no request open, and takes none, last made a call.
-    pub(super) unasked: FxHashMap<u32, MonoNs>,
+    pub(super) unasked: FxHashMap<ProcessId, MonoNs>,
     /// The same of processes whose requests move between tasks, whatever else the task does.
-    pub(super) unasked_by_any: FxHashMap<u32, MonoNs>,
+    pub(super) unasked_by_any: FxHashMap<ProcessId, MonoNs>,
     /// Calls that nothing was answered to yet, by their places; and how many each process has.
     pub(super) unanswered: Vec<Option<Unanswered>>,
-    pub(super) asking: FxHashMap<u32, u32>,
+    pub(super) asking: FxHashMap<ProcessId, u32>,
     /// When a process last had more of them than requests open.
-    pub(super) fanned_out: FxHashMap<u32, MonoNs>,
+    pub(super) fanned_out: FxHashMap<ProcessId, MonoNs>,
 }
 
 /// A call that nothing was answered to yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unanswered {
-    pub(super) process: u32,
+    pub(super) process: ProcessId,
     /// The request that made it, where that was all that its loop was given.
     pub(super) of: Option<ExId>,
     /// The request for which its connection was made, where that is known and another one could have been given it.
@@ -253,7 +254,7 @@ pub(super) struct Asked {
     /// How many calls on it are not over.
     pub(super) under_way: u32,
     /// Whose it is.
-    pub(super) process: u32,
+    pub(super) process: ProcessId,
     /// Something was asked before.
     pub(super) is_used: bool,
 }
@@ -263,15 +264,15 @@ pub(super) struct Asked {
 pub(super) struct Connections {
     pub(super) asked_on: PerEnd<Asked>,
     /// How many of them each process has on which nothing is asked now.
-    pub(super) spare: FxHashMap<u32, u32>,
+    pub(super) spare: FxHashMap<ProcessId, u32>,
     /// Processes that made several calls on one.
-    pub(super) keeping: FxHashSet<u32>,
+    pub(super) keeping: FxHashSet<ProcessId>,
     /// Those that made several at once on one: there is always room for another.
-    pub(super) sharing: FxHashSet<u32>,
+    pub(super) sharing: FxHashSet<ProcessId>,
     /// Those for which nothing was sent yet.
     pub(super) connecting: FxHashMap<EndpointId, Dial>,
     /// How many of them each process has.
-    pub(super) dialling: FxHashMap<u32, u32>,
+    pub(super) dialling: FxHashMap<ProcessId, u32>,
 }
 
 /// Connections of a process that each serve the requests of one other connection.
@@ -291,11 +292,11 @@ pub(super) struct Loops {
     pub(super) are_given_inputs: bool,
     /// Of each process that was given an input at rest: how many requests it took since, how many flows it sent requests
     /// on, and the last of them.
-    pub(super) rests: FxHashMap<u32, (u32, u32, EndpointId)>,
+    pub(super) rests: FxHashMap<ProcessId, (u32, u32, EndpointId)>,
     /// Processes that made several of them for one such input.
-    pub(super) parallel_at_rest: FxHashSet<u32>,
+    pub(super) parallel_at_rest: FxHashSet<ProcessId>,
     /// Of processes with loops.
-    pub(super) pairs: FxHashMap<u32, Pairs>,
+    pub(super) pairs: FxHashMap<ProcessId, Pairs>,
     /// How many replies each loop began, and how many of them where it was given only what nobody saw.
     pub(super) replies: PerTask<(u32, u32)>,
 }

@@ -4,6 +4,7 @@ use super::Roles;
 use crate::canary::holds;
 use crate::dense::PerTask;
 use crate::exchange::Exchange;
+use crate::process::ProcessId;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::TaskId;
 
@@ -17,7 +18,7 @@ impl Roles {
     ///
     /// Counterexample: `link.fragment/loops_give_each_other_work`.
     pub(super) fn loops_share_work(&mut self) {
-        let mut loops: FxHashMap<u32, (u32, bool)> = FxHashMap::default();
+        let mut loops: FxHashMap<ProcessId, (u32, bool)> = FxHashMap::default();
         for (task, (replies, unseen)) in self.loops.replies.iter() {
             if replies > 0 && self.roles.get(task).is_loop() {
                 let (count, is_told) = loops.entry(self.process_of(task)).or_default();
@@ -32,7 +33,7 @@ impl Roles {
     }
 
     /// Whether tasks of the process that reply to requests give away some that they took: any may go on with any.
-    pub fn is_migrating(&self, process: u32) -> bool {
+    pub fn is_migrating(&self, process: ProcessId) -> bool {
         self.serving.migrating.contains(&process) || self.serving.migrating_named.contains(&process)
     }
 

@@ -4,6 +4,7 @@ use super::Roles;
 use super::habits::HabitId;
 use super::learned::{Asked, Dial, Taken};
 use crate::exchange::{ExId, Side, Sign, Slab, Steps};
+use crate::process::ProcessId;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::OPEN;
 
@@ -224,7 +225,7 @@ impl Steps for Roles {
 
     fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}
 
-    fn unread(&mut self, _: &Slab, _: u32, _: MonoNs) {}
+    fn unread(&mut self, _: &Slab, _: ProcessId, _: MonoNs) {}
 
     fn gave_up(&mut self, _: &Slab, y: ExId, _: TaskId) {
         self.answered(y);
@@ -245,11 +246,11 @@ impl Steps for Roles {
         }
     }
 
-    fn pushed(&mut self, process: u32, side: Side) {
+    fn pushed(&mut self, process: ProcessId, side: Side) {
         self.serving.pushing.insert((process, side));
     }
 
-    fn pushes(&self, _: u32, _: Side) -> bool {
+    fn pushes(&self, _: ProcessId, _: Side) -> bool {
         // that is known when all was seen
         false
     }
@@ -263,11 +264,11 @@ impl Steps for Roles {
         Sign { has_dropped: true, ..Sign::default() }
     }
 
-    fn longest(&self, process: u32) -> u64 {
+    fn longest(&self, process: ProcessId) -> u64 {
         Roles::longest(self, process)
     }
 
-    fn process_of(&self, task: TaskId) -> u32 {
+    fn process_of(&self, task: TaskId) -> ProcessId {
         Roles::process_of(self, task)
     }
 }

@@ -21,6 +21,7 @@ use crate::attribution::facts::Facts;
 use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
 use crate::lineage::{Basis, Known, Line};
+use crate::process::ProcessId;
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
 
@@ -64,7 +65,7 @@ impl Facts<'_> {
     }
 
     /// Whether what a task works for is seen, or its habit is known.
-    pub(in crate::attribution) fn is_known(&self, line: Line, process: u32) -> bool {
+    pub(in crate::attribution) fn is_known(&self, line: Line, process: ProcessId) -> bool {
         match line.basis {
             Basis::Seen | Basis::Behind => true,
             Basis::OneConnection => self.roles.own_answerers(process) > 0,

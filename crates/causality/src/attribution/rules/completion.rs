@@ -30,7 +30,7 @@ impl Facts<'_> {
     ///   besides, so there must be none of them either.)
     pub(in crate::attribution) fn completed(&self, xs: &Slab, y: ExId) -> Option<ExId> {
         let (x, at) = self.woken_after(xs, y)?;
-        let jobs = self.domains.get(TaskId(self.state(y).process)).map(|d| d.jobs).unwrap_or_default();
+        let jobs = self.domains.get(self.state(y).process.leader()).map(|d| d.jobs).unwrap_or_default();
         if !holds("completion.signs_are_enough", !jobs.say_little()) {
             return None;
         }

@@ -19,6 +19,7 @@ use crate::attribution::facts::Facts;
 use crate::canary::holds;
 use crate::evidence::Rule;
 use crate::exchange::{ExId, Exchange, Slab};
+use crate::process::ProcessId;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
@@ -29,7 +30,7 @@ impl Facts<'_> {
             return;
         }
         let process = self.roles.process_of(by);
-        let under_way = &mut self.domains.or_default(TaskId(process)).dialling;
+        let under_way = &mut self.domains.or_default(process.leader()).dialling;
         if let [only] = under_way[..]
             && let Some(dial) = self.dials.get_mut(&only)
         {
@@ -71,8 +72,8 @@ impl Facts<'_> {
     }
 
     /// A call was made of which it is not known whose it is: who waits for a connection may have got one that was set free.
-    pub(in crate::attribution) fn doubt_dials(&mut self, y: ExId, call: &Exchange, process: u32) {
-        let Some(domain) = self.domains.get(TaskId(process)) else { return };
+    pub(in crate::attribution) fn doubt_dials(&mut self, y: ExId, call: &Exchange, process: ProcessId) {
+        let Some(domain) = self.domains.get(process.leader()) else { return };
         let of = |flow: &EndpointId| self.dials.get(flow).and_then(|dial| dial.of);
         let may_be_its = |flow: &EndpointId| of(flow).is_some_and(|x| self.is_suspect(x, y));
         let doubted: SmallVec<[EndpointId; 2]> = domain.dialling.iter().copied().filter(may_be_its).collect();

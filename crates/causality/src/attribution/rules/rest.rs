@@ -14,6 +14,7 @@ use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab};
 use crate::lineage::is_over;
 use crate::polled::TIMER_GRAIN_NS;
+use crate::process::ProcessId;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, input};
 
@@ -60,13 +61,13 @@ impl Facts<'_> {
     }
 
     /// When the process was handed its last input.
-    fn rested_at(&self, process: u32) -> MonoNs {
-        self.domains.get(TaskId(process)).and_then(|d| d.rest).map_or(MonoNs(0), |r| r.at)
+    fn rested_at(&self, process: ProcessId) -> MonoNs {
+        self.domains.get(process.leader()).and_then(|d| d.rest).map_or(MonoNs(0), |r| r.at)
     }
 
     /// Any of several requests could have made a call.
-    pub(in crate::attribution) fn doubted_at_rest(&mut self, xs: &Slab, y: ExId, process: u32) {
-        if let Some(mut calls) = self.domains.get_mut(TaskId(process)).and_then(|d| d.doubtful.take()) {
+    pub(in crate::attribution) fn doubted_at_rest(&mut self, xs: &Slab, y: ExId, process: ProcessId) {
+        if let Some(mut calls) = self.domains.get_mut(process.leader()).and_then(|d| d.doubtful.take()) {
             if calls.len() == calls.capacity() {
                 calls.retain(|&c| self.is_asking(xs, c));
                 calls.reserve(calls.len() + 1);
@@ -83,19 +84,19 @@ impl Facts<'_> {
 
     /// How many requests of a process wait at least for answers to calls of which only that is known: where each makes
     /// one call at a time, as many as there are such calls. 0 where that is not so, or where calls may be nobody's.
-    fn waiting_unknown(&self, xs: &Slab, process: u32, at: MonoNs) -> usize {
+    fn waiting_unknown(&self, xs: &Slab, process: ProcessId, at: MonoNs) -> usize {
         let roles = self.roles;
         let several = roles.is_parallel_at_rest(process) || roles.fans_out(process);
         if several || roles.calls_of_its_own(process) || at <= roles.unseen_until(process) {
             return 0;
         }
         let is_sure = |y: &&ExId| self.is_asking(xs, **y) && !roles.is_lossy(xs.get(**y).began, at);
-        let doubtful = self.domains.get(TaskId(process)).and_then(|d| d.doubtful.as_ref());
+        let doubtful = self.domains.get(process.leader()).and_then(|d| d.doubtful.as_ref());
         doubtful.map_or(0, |calls| calls.iter().filter(is_sure).count())
     }
 
-    fn rest_mut(&mut self, process: u32) -> Option<&mut Rest> {
-        self.domains.get_mut(TaskId(process)).and_then(|d| d.rest.as_mut())
+    fn rest_mut(&mut self, process: ProcessId) -> Option<&mut Rest> {
+        self.domains.get_mut(process.leader()).and_then(|d| d.rest.as_mut())
     }
 
     /// A task took something of a request from `flow`; `None` where nobody knows of which.
@@ -109,7 +110,7 @@ impl Facts<'_> {
     }
 
     /// A call of the process ended, or a connection that was being made for one.
-    pub(in crate::attribution) fn answered_at_rest(&mut self, process: u32) {
+    pub(in crate::attribution) fn answered_at_rest(&mut self, process: ProcessId) {
         if let Some(r) = self.rest_mut(process) {
             r.is_answered = true;
         }
@@ -123,7 +124,7 @@ impl Facts<'_> {
     }
 
     /// Whether connections go to whichever request wants one first, and any task may go on with it.
-    pub(in crate::attribution) fn is_pooling(&self, process: u32) -> bool {
+    pub(in crate::attribution) fn is_pooling(&self, process: ProcessId) -> bool {
         self.roles.is_migrating(process) && self.roles.keeps_connections(process)
     }
 
@@ -131,8 +132,8 @@ impl Facts<'_> {
     /// could be gone on with, since that may set free what another one waits for inside the program; where requests make
     /// several calls at once, one that has calls under way may wait for that too. Behind an input that was handed over
     /// without rest some calls are nobody's in particular: those who made them wait for their answers all the same.
-    pub(in crate::attribution) fn at_rest(&self, xs: &Slab, process: u32, at: MonoNs) -> Option<ExId> {
-        let r = self.domains.get(TaskId(process))?.rest.as_ref()?;
+    pub(in crate::attribution) fn at_rest(&self, xs: &Slab, process: ProcessId, at: MonoNs) -> Option<ExId> {
+        let r = self.domains.get(process.leader())?.rest.as_ref()?;
         let x = r.of.filter(|&x| holds("rest.nothing_of_others", !r.is_mixed) && self.is_open(xs, x))?;
         if !holds("rest.no_timer_due", at.0.saturating_add(TIMER_GRAIN_NS) < r.until) {
             return None;
