@@ -4,8 +4,6 @@ mod rings;
 mod runtimes;
 mod watching;
 
-pub use runtimes::RuntimeProbe;
-
 use crate::error::CaptureError;
 use crate::faults;
 use crate::refusal;
