@@ -41,7 +41,6 @@ mod record;
 mod recording;
 mod requests;
 mod rights;
-mod scrape;
 mod show;
 mod sink;
 mod sniff;
