@@ -7,7 +7,6 @@ use crate::record::files::Files;
 use crate::record::stacks::Stacks;
 use crate::rights;
 use anyhow::{Context as _, Result};
-use std::io::Read as _;
 use std::path::Path;
 use wakepath_capture::{monotonic_ns, procfs, realtime_ns};
 use wakepath_decode::recurring::{Key, Recurring, Said};
@@ -158,9 +157,7 @@ pub fn recurring(words: WordsFlag, payload: Payload) -> Result<Recurring> {
         return Ok(Recurring::all_words());
     }
     let mut random = [0; 16];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut source| source.read_exact(&mut random))
-        .context("/dev/urandom gives no random key for the words of this recording")?;
+    getrandom::fill(&mut random).context("no random key for the words of this recording")?;
     Ok(Recurring::new(Key::new(random)))
 }
 
