@@ -13,8 +13,6 @@ pub enum Rule {
     Witness,
     /// The same identifier in both messages, where the address of the one who asked was translated: seen before and behind.
     WitnessTranslated,
-    /// The n-th with the n-th.
-    Order,
     /// A flow opened in a fragment of the request belongs to it until its first exchange is over.
     Owner,
     /// The task that sent the reply did the work from the moment it took the request up (vPath's thread pattern).
@@ -24,8 +22,22 @@ pub enum Rule {
     Isolation,
     /// What a task does after one input and before the next.
     Fragment,
-    /// Others could have gone on, too, but for what their process was never seen to do though it could have been.
-    Habit,
+    /// Of what an event loop could have gone on with, only this is left by what its process was never seen to do though it could have been.
+    Turn,
+    /// The same of the requests that a thread holds.
+    Thread,
+    /// A connection that the process makes beside others is for the request that had it made, as always.
+    Dialled,
+    /// A loop was given the answer alone, and replied to this request, as always when the caller was known.
+    Awaited,
+    /// The task replies to the requests of one connection, and to no others.
+    ConnectionTask,
+    /// A goroutine that was made amid the request and ended with it.
+    Spawned,
+    /// A client's own task, which the request's task woke, or made, to send this.
+    ClientTask,
+    /// A goroutine that took an item of the request's through a channel and handed back what came of it.
+    Channel,
     /// The only request that the component could have been working on.
     Sole,
     /// A task of the request woke an idle task, which then acted.
@@ -57,6 +69,30 @@ pub enum Class {
 }
 
 impl Rule {
+    /// All of them.
+    pub const ALL: [Rule; 20] = [
+        Rule::Bytes,
+        Rule::BytesTranslated,
+        Rule::Witness,
+        Rule::WitnessTranslated,
+        Rule::Owner,
+        Rule::Reply,
+        Rule::Isolation,
+        Rule::Fragment,
+        Rule::Turn,
+        Rule::Thread,
+        Rule::Dialled,
+        Rule::Awaited,
+        Rule::ConnectionTask,
+        Rule::Spawned,
+        Rule::ClientTask,
+        Rule::Channel,
+        Rule::Sole,
+        Rule::Handoff,
+        Rule::Completion,
+        Rule::Fork,
+    ];
+
     /// As shown.
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,12 +100,18 @@ impl Rule {
             Rule::BytesTranslated => "bytes (translated address)",
             Rule::Witness => "witness",
             Rule::WitnessTranslated => "witness (translated address)",
-            Rule::Order => "order",
             Rule::Owner => "owner",
             Rule::Reply => "reply",
             Rule::Isolation => "isolation",
             Rule::Fragment => "fragment",
-            Rule::Habit => "habit",
+            Rule::Turn => "turn",
+            Rule::Thread => "thread",
+            Rule::Dialled => "dialled",
+            Rule::Awaited => "awaited",
+            Rule::ConnectionTask => "connection task",
+            Rule::Spawned => "spawned",
+            Rule::ClientTask => "client task",
+            Rule::Channel => "channel",
             Rule::Sole => "sole",
             Rule::Handoff => "handoff",
             Rule::Completion => "completion",
@@ -89,8 +131,8 @@ impl Rule {
     pub const fn class(self) -> Class {
         match self {
             Rule::Bytes | Rule::BytesTranslated | Rule::Witness | Rule::WitnessTranslated => Class::Observed,
-            Rule::Habit | Rule::Sole | Rule::Handoff | Rule::Completion | Rule::Reply => Class::ByHabit,
-            _ => Class::ByRule,
+            Rule::Owner | Rule::Isolation | Rule::Fragment | Rule::Fork => Class::ByRule,
+            _ => Class::ByHabit,
         }
     }
 }
@@ -242,6 +284,32 @@ impl Missing {
                  where they open connections for a pool, begin to record when it has them"
             }
             Missing::Heard => "switch io_uring off in the service, or record its callers and callees too",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// Whether a case of a folder of golden cases expects a link that a rule made.
+    fn is_shown_in(folder: &Path, rule: Rule) -> bool {
+        let cases = folder.read_dir().into_iter().flatten().flatten();
+        let texts = cases.filter_map(|case| std::fs::read_to_string(case.path().join("expected.txt")).ok());
+        let shown = [format!("[{}", rule.name()), format!("; {}]", rule.name())];
+        let mut lines = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+        lines.any(|line| shown.iter().any(|shown| line.contains(shown)))
+    }
+
+    #[test]
+    fn every_rule_has_golden_cases_of_its_own() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+        for rule in Rule::ALL {
+            // of translated addresses there are folders, too
+            let name = rule.name().replace("bytes (", "").replace(" (translated address)", "").replace(" address)", "");
+            let folder = format!("link.{}", name.replace(' ', "-"));
+            assert!(is_shown_in(&root.join(&folder), rule), "{folder}: no case in which {rule} links");
         }
     }
 }

@@ -56,7 +56,7 @@ pub struct Report {
     pub missing: FxHashMap<evidence::Missing, u64>,
     /// Links inside components, by rule.
     pub made: FxHashMap<evidence::Rule, u64>,
-    /// Where a stronger rule overruled a weaker one.
+    /// Where a witness on the wire contradicted the rule of another vantage.
     pub disagreements: u64,
     /// Socket operations read in the second pass.
     pub operations: u64,
@@ -167,7 +167,6 @@ impl Report {
         for (missing, n) in &tally.missing {
             *self.missing.entry(*missing).or_default() += n;
         }
-        self.disagreements += tally.disagreements;
         self.calls.add(&tally.calls);
         self.operations += s.operations;
         self.held_max = self.held_max.max(s.held_max);

@@ -23,8 +23,8 @@ use crate::polled::Polled;
 use answerers::Answerers;
 use habits::{CASES_MIN, HabitId, HabitTable};
 use learned::{
-    Asked, CallCounts, Connections, Dial, Epoll, GAPS_MIN, Leader, Loops, OpenRequests, Pairs, Processes, Replied,
-    Round, Serving, Unanswered, Unseen, Workers,
+    Asked, CallCounts, Connections, Dial, Epoll, Leader, Loops, OpenRequests, Pairs, Processes, Replied, Round,
+    Serving, Unanswered, Unseen, Workers,
 };
 use rustc_hash::FxHashMap;
 use wakepath_model::defects;
@@ -63,8 +63,6 @@ impl Role {
     }
 }
 
-/// As [`CASES_MIN`], of a loop that does at once what an input asks for: one that puts off every other time looks so too, for a while.
-const PROMPT_CASES_MIN: u32 = 16;
 /// Most connections of a process whose partners are kept.
 const PAIRS_MAX: usize = 100_000;
 
@@ -289,20 +287,21 @@ impl Roles {
 
     /// Whether requests of an event loop's process may make several calls at once: they did, or too few were seen to tell.
     pub fn is_parallel(&self, process: u32) -> bool {
-        !self.habits.of(process, HabitId::OneCall).is_kept() || self.single_cases(process) < CASES_MIN
+        !self.habits.of(process, HabitId::OneCall).is_kept()
+            || self.single_cases(process) < HabitId::OneCall.min_cases()
     }
 
     /// Whether a process with loops may make calls of its own accord: it did when it had no request open, or, as far as was
     /// seen, could have had reason to at any time.
     pub fn may_call_unasked(&self, process: u32) -> bool {
-        let is_asked = self.often_has_none(process) || self.habits.of(process, HabitId::Asked).is_believed();
+        let is_asked = self.often_has_none(process) || self.habits.is_believed(process, HabitId::Asked);
         self.may_go_on_answered(process) || !is_asked
     }
 
     /// Whether requests of a process with loops may go on after their reply.
     pub fn may_go_on_answered(&self, process: u32) -> bool {
         let (replied, after) = self.behind_replies(process);
-        let is_known = after == 0 && (replied >= CASES_MIN || self.often_has_none(process));
+        let is_known = after == 0 && (replied >= HabitId::OverWithReply.min_cases() || self.often_has_none(process));
         self.calls_of_its_own(process) || !is_known
     }
 
@@ -329,12 +328,12 @@ impl Roles {
     /// Whether a loop makes connections for what was asked alone, as far as was seen: none for a connection that it accepted, before
     /// something was read there.
     pub fn dials_when_asked(&self, process: u32) -> bool {
-        self.habits.of(process, HabitId::DialsWhenAsked).is_believed()
+        self.habits.is_believed(process, HabitId::DialsWhenAsked)
     }
 
     /// Whether a loop does at once what an input asks for.
     pub fn is_prompt(&self, process: u32) -> bool {
-        holds("prompt.often", self.prompt_cases(process) >= PROMPT_CASES_MIN)
+        holds("prompt.often", self.prompt_cases(process) >= HabitId::Prompt.min_cases())
     }
 
     /// In how many turns a call behind a reply could have been seen, and in how many one was.
@@ -356,7 +355,7 @@ impl Roles {
     /// Whether a process that keeps connections makes each for one request, as far as was seen of it and its siblings: they
     /// often made several at once, and never had more than requests when one was answered.
     pub fn dials_for_one(&self, process: u32) -> bool {
-        self.habits.of(process, HabitId::DialsForOne).is_believed()
+        self.habits.is_believed(process, HabitId::DialsForOne)
     }
 
     /// A loop makes a call, on a connection that was used before where `is_again`: was it for the one request that it was
@@ -386,7 +385,7 @@ impl Roles {
 
     /// The connection for whose requests alone calls are made on this one, as far as was seen.
     pub fn partner(&self, process: u32, flow: EndpointId) -> Option<EndpointId> {
-        let is_often = holds("paired.often", self.pair_cases(process) >= CASES_MIN);
+        let is_often = holds("paired.often", self.pair_cases(process) >= HabitId::Paired.min_cases());
         self.loops.pairs.get(&process).filter(|_| is_often)?.partners.get(&flow).copied()
     }
 
@@ -398,7 +397,7 @@ impl Roles {
     /// Whether the process often enough had no request open: what its tasks do of their own accord, or behind a reply, would
     /// have shown.
     pub fn often_has_none(&self, process: u32) -> bool {
-        self.habits.of(process, HabitId::Idle).cases >= GAPS_MIN
+        self.habits.of(process, HabitId::Idle).cases >= HabitId::Idle.min_cases()
     }
 
     /// How often the process could have been seen to make a call of its own accord.

@@ -123,7 +123,7 @@ fn said_later(rule: Rule) -> &'static str {
         Rule::Reply => "the task that made it sent this request's reply next",
         Rule::Completion => "when it was answered, its task woke the task that held this request",
         Rule::Fork => "its task was made in this request and ended with it",
-        Rule::Habit => "the loop received only its answer, and then replied to this request",
+        Rule::Awaited => "the loop received only its answer, and then replied to this request",
         _ => "only this request could have handed over this work",
     }
 }

@@ -271,7 +271,7 @@ pub struct RequestsView {
     pub rules: Vec<RuleView>,
     /// What came of the calls that watched services made.
     pub calls: CallsView,
-    /// Where a stronger rule overruled a weaker one.
+    /// Where a witness on the wire contradicted the rule of another vantage.
     pub disagreements: u64,
     /// What sniffers saw; `None` where there was none.
     pub on_wire: Option<OnWireView>,

@@ -72,8 +72,6 @@ pub struct Tally {
     pub calls: Calls,
     /// Links by rule.
     pub links: FxHashMap<Rule, u64>,
-    /// Where a stronger rule overruled a weaker one.
-    pub disagreements: u64,
     /// What would have told whose the open calls are.
     pub missing: FxHashMap<Missing, u64>,
 }
@@ -313,12 +311,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
         if let Some(proof) = self.proofs.get_mut(&y).filter(|p| p.is_undecided()) {
             proof.later = Some((rule, xs.get(y).ended));
         }
+        // rules that hear of it later are asked of what is undecided alone
         let before = self.facts.state_mut(y).call.parent.replace(Parent::Of(x, rule));
-        if let Some(Parent::Of(old, _)) = before {
-            self.tally.disagreements += 1;
-            self.no_longer_outstanding(xs, y, old);
-            self.facts.state_mut(old).request.calls.retain(|c| *c != y);
-        }
+        debug_assert!(!matches!(before, Some(Parent::Of(..))), "{rule} overrules {before:?}");
         let s = self.facts.state(y);
         let is_under_way = !s.closed && !s.call.is_given_up && !Facts::is_implicitly_ended(xs, y);
         self.facts.state_mut(y).call.is_counted = is_under_way;
@@ -410,9 +405,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
     }
 
     fn resolve(&mut self, xs: &Slab, y: ExId) {
-        let parent = self.facts.state_mut(y).call.parent;
         if let Some(x) = self.facts.completed(xs, y)
-            && parent != Some(Parent::Of(x, Rule::Handoff))
             && !self.facts.state_mut(x).given
         {
             if self.facts.roles.is_lossy(xs.get(x).taken, xs.get(y).ended) {

@@ -1,8 +1,8 @@
 //! Whether who goes on with the answer to a call is who made it, as far as was seen: in turns in which one thing was given, and
 //! in those with several.
 
+use super::Roles;
 use super::habits::HabitId;
-use super::{CASES_MIN, Roles};
 use crate::canary::holds;
 use crate::exchange::{ExId, Slab};
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -47,7 +47,8 @@ impl Roles {
     /// never another.
     pub fn awaits_its_own(&self, process: u32) -> bool {
         let alone = self.habits.of(process, HabitId::AwaitsItsOwn);
-        holds("awaited.often", alone.cases >= CASES_MIN) && holds("awaited.never_anothers", alone.is_kept())
+        holds("awaited.often", alone.cases >= HabitId::AwaitsItsOwn.min_cases())
+            && holds("awaited.never_anothers", alone.is_kept())
     }
 
     /// Whether a loop of this process replies with an answer right when it has read it, and to the one that asked, also where it was
@@ -55,7 +56,7 @@ impl Roles {
     pub fn passes_on(&self, process: u32) -> bool {
         let [alone, passed_on] = [HabitId::AwaitsItsOwn, HabitId::PassesOn].map(|id| self.habits.of(process, id));
         let is_never_anothers = alone.is_kept() && passed_on.is_kept();
-        holds("awaited.often_passed_on", passed_on.cases >= CASES_MIN)
+        holds("awaited.often_passed_on", passed_on.cases >= HabitId::PassesOn.min_cases())
             && holds("awaited.never_passed_to_others", is_never_anothers)
     }
 }

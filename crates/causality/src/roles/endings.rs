@@ -1,6 +1,7 @@
 //! Which requests logical tasks work for: what they replied to, and what their ends say of those that requests make, where a runtime
 //! tells them.
 
+use super::habits::HabitId;
 use super::{CASES_MIN, Roles};
 use crate::exchange::Exchange;
 use crate::lineage::Lineage;
@@ -57,7 +58,7 @@ impl Roles {
     /// else 0.
     pub(crate) fn ending_with_requests(&self, process: u32) -> u32 {
         match self.answerers.endings(process, &self.habits) {
-            (ended, 0) if ended >= CASES_MIN => ended,
+            (ended, 0) if ended >= HabitId::EndsWithRequest.min_cases() => ended,
             _ => 0,
         }
     }

@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 
-/// In how many cases an exception could have shown before a habit is believed.
+/// In how many cases an exception could have shown before most habits are believed.
 pub(super) const CASES_MIN: u32 = 8;
 
 /// What a process is seen to keep to.
@@ -93,6 +93,15 @@ impl HabitId {
         HabitId::CallsForOne,
     ];
 
+    /// In how many cases an exception could have shown before it is believed.
+    pub(super) const fn min_cases(self) -> u32 {
+        match self {
+            // one that puts off every other time looks so, too, for a while
+            HabitId::Prompt => 2 * CASES_MIN,
+            _ => CASES_MIN,
+        }
+    }
+
     fn merge(self) -> Merge {
         use HabitId as H;
         Merge::Unless(match self {
@@ -124,11 +133,6 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Whether it was never broken, and could have been often enough.
-    pub(super) fn is_believed(self) -> bool {
-        self.is_kept() && self.cases >= CASES_MIN
-    }
-
     /// Whether it was never broken.
     pub(super) fn is_kept(self) -> bool {
         self.exceptions == 0
@@ -212,6 +216,12 @@ impl HabitTable {
                 habits.learn(all);
             }
         }
+    }
+
+    /// Whether a process is believed to keep to a habit: it was never broken, and could have been often enough.
+    pub(super) fn is_believed(&self, process: u32, id: HabitId) -> bool {
+        let seen = self.of(process, id);
+        seen.is_kept() && seen.cases >= id.min_cases()
     }
 
     /// What was seen of a process's habit.

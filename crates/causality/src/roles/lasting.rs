@@ -13,7 +13,7 @@ impl Roles {
     /// Whether a task is done with its request when it takes another one, or closes its connection: it works on one at a time, and
     /// nobody goes on in its stead.
     ///
-    /// Counterexamples: `link.bytes/client_leaves_a_loop`, `client_leaves_a_reader`.
+    /// Counterexamples: `link.leaving/counter_leaves_a_loop`, `counter_leaves_a_reader`.
     pub fn turns_away(&self, task: TaskId) -> bool {
         let role = self.role(task);
         let is_alone = holds("leaving.one_at_a_time", !role.is_loop() && !self.processes.is_context.get(task));

@@ -9,9 +9,6 @@ use crate::polled::Polled;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 
-/// At how many moments at which nothing was to do a process must have been seen: what is rare shows in few of them.
-pub(super) const GAPS_MIN: u32 = 8;
-
 /// Whether a loop has answered a request and was given nothing since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Replied {

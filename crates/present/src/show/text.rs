@@ -15,6 +15,10 @@ use wakepath_causality::evidence::Hole;
 
 /// Columns of what a span was answered; a longer error stands below the table, in full.
 const REPLY_MAX: usize = 12;
+/// How a rule ends that is no proof.
+const BY_HABIT: &str = "(by-habit)";
+/// What the mark of such a rule means.
+const HABITS: &str = "*: by habit, which is not proof: right only if the service keeps doing what it always did. --evidence has the cases.";
 /// The waterfall's place among the columns.
 const WATERFALL: usize = 4;
 /// Ends of two spans that are told by different operations of one task may be so far apart (ns).
@@ -56,6 +60,9 @@ impl ShowView {
         if self.spans.iter().any(|s| s.unsure_ns() > 0) {
             out.push_str(&wrap(AT_MOST, "", style.prose()));
         }
+        if self.spans.iter().any(|s| s.evidence.contains(BY_HABIT)) {
+            out.push_str(&wrap(HABITS, "", style.prose()));
+        }
         self.in_full(&mut out, &table.cut_rows(if has_bars { ASKED } else { ASKED - 1 }, style), style);
         self.openings(&mut out, style);
         self.clients_left(&mut out, style);
@@ -95,7 +102,6 @@ impl ShowView {
                 if s.parent.is_some() && s.offset_ns >= self.duration_ns as i64 { " (after the reply)" } else { "" };
             let asked = format!("{}{}{times} {}{late}", "  ".repeat(s.depth.min(12) as usize), s.service, s.asked);
             let tint = if s.failed == Some(true) || s.reset { Tint::Bad } else { Tint::Plain };
-            let short: Vec<&str> = s.evidence.split(", ").map(|e| e.split(" (").next().unwrap_or(e)).collect();
             let all = &self.spans[row.clone()];
             let sum = |of: fn(&SpanView) -> u64| all.iter().map(of).sum::<u64>();
             let between = s.between_ns.map(|_| sum(|s| s.between_ns.unwrap_or(0)));
@@ -106,7 +112,7 @@ impl ShowView {
                 Cell::from(between.map_or_else(String::new, units::duration)),
                 Cell::tinted(&asked, tint),
                 Cell::tinted(s.reply(), tint),
-                Cell::tinted(short.join("+"), Tint::Dim),
+                Cell::tinted(short(&s.evidence), Tint::Dim),
             ];
             if has_bars {
                 let from = s.offset_ns.max(0) as u64;
@@ -367,9 +373,25 @@ fn bar(offset: u64, length: u64, total: u64) -> String {
     out
 }
 
+/// The names of the rules of a span, with a mark where one is no proof.
+fn short(evidence: &str) -> String {
+    let name = |e: &str| {
+        let mark = if e.ends_with(BY_HABIT) { "*" } else { "" };
+        format!("{}{mark}", e.split(" (").next().unwrap_or(e))
+    };
+    evidence.split(", ").map(name).collect::<Vec<_>>().join("+")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_that_are_no_proof_are_marked() {
+        assert_eq!(short("turn (by-habit), bytes (translated address) (observed)"), "turn*+bytes");
+        assert_eq!(short("fragment (by-rule), bytes (observed)"), "fragment+bytes");
+        assert_eq!(short("root"), "root");
+    }
 
     #[test]
     fn replies_and_errors_stand_unshortened_at_any_width() {

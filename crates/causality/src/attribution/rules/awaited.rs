@@ -9,7 +9,7 @@
 //! where it was ever seen to call of its own accord. And no thread of the process may have left it a result in memory, which would be
 //! one more thing that it was given.
 //!
-//! Counterexamples: `link.fragment/awaited_after_answer`, `awaited_of_its_own`, `awaited_by_another`, `awaited_too_few`,
+//! Counterexamples: `link.awaited/awaited_after_answer`, `awaited_of_its_own`, `awaited_by_another`, `awaited_too_few`,
 //! `passed_on_too_few`, `passed_to_another`, `passed_on_kept`, `passed_on_behind_frames`,
 //! `awaited_behind_a_thread`.
 
@@ -46,6 +46,7 @@ impl Facts<'_> {
         let is_open = !s.given && matches!(s.call.parent, Some(Parent::Open(Hole::Ambiguous)));
         let are_not_all = s.call.suspects.as_ref().is_some_and(|s| s.are_not_all);
         let are_all = holds("awaited.by_an_open_request", !are_not_all);
-        (is_open && are_all && self.is_suspect(x, call)).then_some(Claim { call, claimed: Claimed::By(x, Rule::Habit) })
+        (is_open && are_all && self.is_suspect(x, call))
+            .then_some(Claim { call, claimed: Claimed::By(x, Rule::Awaited) })
     }
 }

@@ -5,7 +5,7 @@
 //! Condition: who made it had one request at a time, whose end had not come (a connection's task may read its first request
 //! itself, and makes tasks for all that follow), and what was made never did anything for another request, nor behind its own's
 //! end, in the whole recording, which saw that end: a worker that the first request starts lives on. What the one that
-//! replied does behind its reply is nobody's; of what it makes there [`super::behind`] speaks. Where the runtime tells when its tasks end
+//! replied does behind its reply is nobody's; of what it makes there [`super::background`] speaks. Where the runtime tells when its tasks end
 //! (Go), [`super::spawned`] speaks instead.
 //!
 //! Nor may any such task of its process have been seen to hand on what came of its call to another request: a worker that requests start when

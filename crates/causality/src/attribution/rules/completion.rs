@@ -10,7 +10,6 @@ use crate::attribution::facts::Facts;
 use crate::attribution::helper::{HelperEvent, JobStats};
 use crate::attribution::worker::Worker;
 use crate::canary::holds;
-use crate::evidence::Rule;
 use crate::exchange::{ExId, Slab};
 use crate::finished::Parent;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -78,7 +77,7 @@ impl Facts<'_> {
     fn woken_after(&self, xs: &Slab, y: ExId) -> Option<(ExId, MonoNs)> {
         let (e, s) = (xs.get(y), self.state(y));
         let role = self.roles.role(e.actor);
-        let is_undecided = matches!(s.call.parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
+        let is_undecided = s.call.parent == Some(Parent::Pending);
         let is_helpers = s.call.replied && s.call.reply_task == e.actor && !role.takes && !role.replies_foreign;
         let helper = self.tasks.get(e.actor).filter(|_| is_undecided && is_helpers)?;
         helper.helper.completed_for(xs, y, e.taken, e.ended)

@@ -6,12 +6,13 @@
 
 pub(super) mod answered;
 pub(super) mod awaited;
-pub(super) mod behind;
+pub(super) mod background;
 pub(super) mod born;
+pub(super) mod channel;
+pub(super) mod client_task;
 pub(super) mod completion;
-pub(super) mod errand;
+pub(super) mod connection_task;
 pub(super) mod fork;
-pub(super) mod handed;
 pub(super) mod handoff;
 pub(super) mod isolated;
 pub(super) mod owner;
@@ -20,7 +21,6 @@ pub(super) mod pickup;
 pub(super) mod prompt;
 pub(super) mod reply;
 pub(super) mod rest;
-pub(super) mod served;
 pub(super) mod sole;
 pub(super) mod spawned;
 pub(super) mod thread;
@@ -45,9 +45,9 @@ pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
     paired::RULE,
     prompt::RULE,
     born::RULE,
-    behind::RULE,
-    served::RULE,
+    background::RULE,
+    connection_task::RULE,
     spawned::RULE,
-    handed::RULE,
-    errand::RULE,
+    channel::RULE,
+    client_task::RULE,
 ];

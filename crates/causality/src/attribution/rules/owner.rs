@@ -11,7 +11,7 @@
 //! A loop that has accepted a connection and read no request there may make one for that, as proxies of bytes do: then only habit
 //! tells that it never did so when it was given nothing else.
 //!
-//! Counterexamples: `link.owner/pool_dials_for_two`, `pool_gave_one_to_another`, `pool_of_all_tasks`, `racing`, `too_few_dials`, `another_goroutine_uses_it`,
+//! Counterexamples: `link.dialled/pool_dials_for_two`, `pool_gave_one_to_another`, `link.owner/pool_of_all_tasks`, `pool_serves_who_comes_first`, `racing`, `link.dialled/too_few_dials`, `link.owner/another_goroutine_uses_it`,
 //! `accepts_and_dials`.
 
 use crate::attribution::domain::Dial;
@@ -100,14 +100,14 @@ impl Facts<'_> {
             return None;
         }
         let is_pool = self.roles.keeps_connections(process);
-        let by_owner = if dial.is_by_habit { Rule::Habit } else { Rule::Owner };
+        let by_owner = if dial.is_by_habit { Rule::Dialled } else { Rule::Owner };
         let is_its_only = || holds("owner.got_no_other", !self.may_have_got_another(xs, dial, x, call));
         let is_at_rest = || self.at_rest(xs, process, at) == Some(x);
         match () {
             () if !is_pool || is_at_rest() => Some((x, by_owner)),
             () if !holds("owner.no_pool", !self.roles.is_migrating(process)) => None,
             () if holds("owner.made_alone", !dial.is_beside_another) && is_its_only() => Some((x, by_owner)),
-            () => holds("owner.made_for_one", self.roles.dials_for_one(process)).then_some((x, Rule::Habit)),
+            () => holds("owner.made_for_one", self.roles.dials_for_one(process)).then_some((x, Rule::Dialled)),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Habit: each connection of the process on which calls are made was only ever used for requests of the same connection, also
 //! where others were idle that could have been used.
 //!
-//! Counterexample: `link.fragment/paired_by_chance`.
+//! Counterexample: `link.turn/paired_by_chance`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Property, Question};
 use crate::evidence::Strength;

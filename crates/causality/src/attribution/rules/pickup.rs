@@ -14,7 +14,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     strength: Strength::Shown,
     rank: 4,
     keeps,
-    names: Some(|_, strength| if strength == Strength::Shown { Rule::Fragment } else { Rule::Habit }),
+    names: Some(|_, _| Rule::Fragment),
     seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.fragment.since),
     cases: None,
 };

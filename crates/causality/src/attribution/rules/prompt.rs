@@ -10,7 +10,7 @@
 //! used does not depend on the last input. And that request has not been answered: then what it asked for is done, and what comes
 //! behind it was left for later, by whomever.
 //!
-//! Counterexamples: `link.fragment/paired_by_chance`, a loop that reads all first; `prompt_answer`,
+//! Counterexamples: `link.turn/paired_by_chance`, a loop that reads all first; `prompt_answer`,
 //! `prompt_two_at_once`, `prompt_answered`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};

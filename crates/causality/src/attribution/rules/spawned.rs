@@ -6,7 +6,7 @@
 //! of the request that it was made for. That a goroutine does nobody else's work is in no record: one that takes another's item
 //! and ends in time looks the same, so that this is no proof.
 //!
-//! Counterexamples: `link.logical/goroutine_that_lives_on`, `dispatcher_that_lives_on`, `one_goroutine_of_many_lives_on`,
+//! Counterexamples: `link.spawned/goroutine_that_lives_on`, `dispatcher_that_lives_on`, `one_goroutine_of_many_lives_on`,
 //! `worker_that_waits_a_little`.
 
 use super::born::kept;
@@ -24,7 +24,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
         let line = q.facts.made_for(q.task, q.at).filter(|line| line.basis == Basis::EndsWithIt)?;
         holds("spawned.never_otherwise", ended(q) > 0).then(|| kept(q, line)).flatten()
     },
-    names: Some(|_, _| Rule::Habit),
+    names: Some(|_, _| Rule::Spawned),
     seen_at: NO_MOMENT,
     cases: Some(ended),
 };

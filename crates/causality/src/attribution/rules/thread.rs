@@ -20,7 +20,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     strength: Strength::Shown,
     rank: 2,
     keeps,
-    names: Some(|_, strength| if strength == Strength::Shown { Rule::Fragment } else { Rule::Habit }),
+    names: Some(|_, strength| if strength == Strength::Shown { Rule::Fragment } else { Rule::Thread }),
     seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.fragment.since),
     cases: None,
 };

@@ -26,7 +26,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 3,
     keeps,
     names: Some(|q, strength| match strength {
-        Strength::Habit => Rule::Habit,
+        Strength::Habit => Rule::Turn,
         _ if q.worker.is_some_and(|w| w.turn.is_isolated()) => Rule::Isolation,
         _ => Rule::Fragment,
     }),

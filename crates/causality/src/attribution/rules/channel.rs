@@ -1,0 +1,95 @@
+//! A goroutine that took an item from a request's goroutine through a channel, and handed back what came of it, to just that one, or
+//! passed the item on as it is: what it does between is for that request. So the workers of a pool work.
+//!
+//! Habit: it took nothing else in between but what workers take amid such work alone and never hand back, as a connection of a pool;
+//! it handed nothing back to others in between, and called nothing between the sending and its receipt; and there were at least eight
+//! such cases with calls in the process. That it does not work for others by what is in memory that both share is in no record, so this is
+//! no proof.
+//!
+//! Counterexamples: `link.channel/worker_takes_two`, `worker_takes_two_and_answers_the_last`, `worker_answers_another_first`,
+//! `worker_takes_another_behind_its_call`, `worker_answers_the_later_first`, `worker_that_never_hands_back`, `worker_calls_behind_what_it_hands_back`, `worker_lost_a_handover`,
+//! `few_items_were_handed_back`.
+
+use super::born::kept;
+use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
+use crate::attribution::facts::Facts;
+use crate::canary::holds;
+use crate::evidence::{Rule, Strength};
+use crate::exchange::{ExId, Slab};
+use crate::lineage::{Basis, Known, Line};
+use crate::tenures::ends;
+use smallvec::SmallVec;
+use wakepath_model::ids::{MonoNs, TaskId};
+use wakepath_model::rows::HandoverRow;
+
+/// From how many goroutines on that take items those are forgotten that are at nothing.
+const TENURES_MAX: usize = 1 << 16;
+
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "channel",
+    says: "the goroutine took an item of this request's through a channel, and handed back to it alone what came of it",
+    strength: Strength::Habit,
+    rank: 1,
+    keeps: |q| {
+        let line = q.facts.made_for(q.task, q.at).filter(|line| line.basis == Basis::HandedOver)?;
+        let none = Kept { requests: Keeps::These(SmallVec::new()), own: true, before: false };
+        holds("handed.often_enough", cases(q) > 0).then(|| kept(q, line).unwrap_or(none))
+    },
+    names: Some(|_, _| Rule::Channel),
+    seen_at: NO_MOMENT,
+    cases: Some(cases),
+};
+
+fn cases(q: &Question) -> u32 {
+    q.facts.roles.tenures(q.process)
+}
+
+impl Facts<'_> {
+    /// A goroutine got an item from another.
+    pub(in crate::attribution) fn handed_over_item(&mut self, xs: &Slab, r: &HandoverRow) {
+        for giver in [r.from, r.first] {
+            if let Some(tenure) = self.tenures.get_mut(&giver).filter(|t| ends(r, giver, t.first) && t.until > r.sent) {
+                tenure.until = r.sent;
+            }
+        }
+        if r.is_empty != 0 || self.lineage.has_requests(r.task) {
+            return;
+        }
+        let process = self.roles.process_of(r.task);
+        let begins = self.roles.begins_tenure(r.task, r.at);
+        if !begins && self.roles.is_harmless_item(process, r.of) {
+            return;
+        }
+        let of = if begins { self.at_work(xs, r.first, r.first_sent) } else { None };
+        if self.tenures.len() >= TENURES_MAX && !self.tenures.contains_key(&r.task) {
+            self.tenures.retain(|_, tenure| tenure.until == MonoNs(u64::MAX));
+        }
+        let tenure = self.tenures.entry(r.task).or_default();
+        tenure.begin(r.at);
+        if begins {
+            (tenure.of, tenure.first, tenure.until) = (of, r.first, MonoNs(u64::MAX));
+        }
+    }
+
+    /// For which request a goroutine worked when it sent an item.
+    pub(in crate::attribution) fn at_work(&self, xs: &Slab, task: TaskId, at: MonoNs) -> Option<ExId> {
+        if let Some(tenure) = self.tenures.get(&task) {
+            return tenure.at(at);
+        }
+        if self.lineage.has_requests(task) {
+            return match self.lineage.worked_for(task, at) {
+                Known::Of(line) if line.basis == Basis::Seen => Some(line.of),
+                _ => None,
+            };
+        }
+        let line = self.made_for(task, at).filter(|line| self.is_known(*line, self.roles.process_of(task)))?;
+        xs.is_live(line.of).then_some(line.of)
+    }
+
+    /// What a goroutine that takes items works for at a moment; `None` where it takes none.
+    pub(in crate::attribution) fn tenure(&self, task: TaskId, at: MonoNs) -> Option<Option<Line>> {
+        let tenure = self.tenures.get(&task)?;
+        let line = |of| Line { of, answers: false, basis: Basis::HandedOver };
+        Some(tenure.at(at).map(line))
+    }
+}
