@@ -115,9 +115,14 @@ def check_queries(document, expected):
                 assert lines[1].endswith("[root]"), text
                 assert all("(by-rule)" in line and "bytes (observed)" in line for line in lines[2:]), text
                 assert "nan" not in text, text
+            case "7":
+                steps = [r["step"] for r in named]
+                assert [r["ms"] for r in named] == sorted(r["ms"] for r in named) and named[0]["ms"] >= 0, named
+                assert len({r["task"] for r in named}) >= 2, named
+                assert sum(" request " in s for s in steps) >= 2 and any(" reply" in s for s in steps), steps
             case other:
                 raise AssertionError(f"a query without a check: {other}")
-    assert sorted(done) == ["1", "2", "3", "4", "5", "6", "Names"], done
+    assert sorted(done) == ["1", "2", "3", "4", "5", "6", "7", "Names"], done
 
 
 def main():

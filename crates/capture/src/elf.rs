@@ -1,49 +1,25 @@
 //! The build id of an ELF file. Files belong to watched programs: any bytes may stand there.
 
+use object::LittleEndian;
+use object::elf::{ELF_NOTE_GNU, FileHeader64, NT_GNU_BUILD_ID};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+
+/// Longer ids are no build ids.
+const ID_BYTES_MAX: usize = 64;
+
 /// The GNU build id in the first bytes of a 64-bit little-endian ELF file; `None` where they have none.
 pub fn build_id(file: &[u8]) -> Option<&[u8]> {
-    const PT_NOTE: u32 = 4;
-    const PHDR_BYTES: usize = 56;
-    if !file.starts_with(b"\x7fELF\x02\x01") {
-        return None;
-    }
-    let headers = usize::try_from(word64(file, 32)?).ok()?;
-    let count = usize::from(u16::from_le_bytes(file.get(56..58)?.try_into().ok()?));
-    (0..count).find_map(|i| {
-        let header = file.get(headers.checked_add(i * PHDR_BYTES)?..)?.get(..PHDR_BYTES)?;
-        if word32(header, 0)? != PT_NOTE {
-            return None;
+    let header = FileHeader64::<LittleEndian>::parse(file).ok()?;
+    let endian = header.endian().ok()?;
+    header.program_headers(endian, file).ok()?.iter().find_map(|segment| {
+        let mut notes = segment.notes(endian, file).ok()??;
+        while let Some(note) = notes.next().ok()? {
+            if note.n_type(endian) == NT_GNU_BUILD_ID && note.name() == ELF_NOTE_GNU {
+                return Some(note.desc()).filter(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX);
+            }
         }
-        let begin = usize::try_from(word64(header, 8)?).ok()?;
-        let bytes = usize::try_from(word64(header, 32)?).ok()?;
-        let align = if word64(header, 48)? == 8 { 8 } else { 4 };
-        note(file.get(begin..begin.checked_add(bytes)?)?, align)
+        None
     })
-}
-
-/// The build id among the notes of one segment.
-fn note(mut notes: &[u8], align: usize) -> Option<&[u8]> {
-    const GNU_BUILD_ID: u32 = 3;
-    const HEADER: usize = 12;
-    const ID_BYTES_MAX: usize = 64;
-    loop {
-        let (name_bytes, id_bytes) = (word32(notes, 0)? as usize, word32(notes, 4)? as usize);
-        let name_end = HEADER.checked_add(name_bytes)?;
-        let at = name_end.checked_next_multiple_of(align)?;
-        let end = at.checked_add(id_bytes)?;
-        if word32(notes, 8)? == GNU_BUILD_ID && notes.get(HEADER..name_end)? == b"GNU\0" {
-            return notes.get(at..end).filter(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX);
-        }
-        notes = notes.get(end.checked_next_multiple_of(align)?..)?;
-    }
-}
-
-fn word32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn word64(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 #[cfg(test)]
@@ -53,8 +29,9 @@ mod tests {
     /// A file with one note segment.
     fn file(notes: &[u8]) -> Vec<u8> {
         let mut f = vec![0u8; 64 + 56];
-        f[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        f[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         f[32] = 64;
+        f[54] = 56;
         f[56] = 1;
         f[64] = 4;
         f[72] = 120;

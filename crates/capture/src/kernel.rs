@@ -4,8 +4,6 @@ mod rings;
 mod runtimes;
 mod watching;
 
-pub use runtimes::RuntimeProbe;
-
 use crate::error::CaptureError;
 use crate::faults;
 use crate::refusal;
@@ -574,8 +572,6 @@ fn tick_ns() -> u32 {
 
 /// A key that a program under observation cannot guess, so that no payload looks like a commit mark.
 fn monotonic_mix() -> u32 {
-    let mut bytes = [0u8; 4];
-    // SAFETY: writes at most four bytes to a buffer of four. By its number, since glibc has no such function before 2.25.
-    unsafe { libc::syscall(libc::SYS_getrandom, bytes.as_mut_ptr(), 4, 0) };
-    u32::from_ne_bytes(bytes) ^ crate::monotonic_ns() as u32
+    // without it the clock alone must do
+    getrandom::u32().unwrap_or(0) ^ crate::monotonic_ns() as u32
 }

@@ -13,14 +13,13 @@ pub mod mirror;
 pub mod packets;
 pub mod procfs;
 mod refusal;
+pub mod runtimes;
 mod support;
 mod syscalls;
 pub mod usdt;
 
 pub use error::CaptureError;
-pub use kernel::{
-    Backend, KernelOptions, KernelSource, ProgramCost, RuntimeProbe, SelectionRules, StackTable, Unselected, Watch,
-};
+pub use kernel::{Backend, KernelOptions, KernelSource, ProgramCost, SelectionRules, StackTable, Unselected, Watch};
 pub use library::{Arena, ArenaOptions, LibrarySource};
 pub use support::{Support, support};
 

@@ -20,7 +20,6 @@ pub use selection::{Cut, Flags, Prefix, Selection};
 
 use crate::CaptureError;
 use std::fmt;
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -35,11 +34,7 @@ pub struct MirrorId(pub u32);
 impl MirrorId {
     /// A new one.
     pub fn random() -> Result<MirrorId, CaptureError> {
-        let mut bytes = [0; 4];
-        std::fs::File::open("/dev/urandom")
-            .and_then(|mut f| f.read_exact(&mut bytes))
-            .map_err(|e| CaptureError::Mirror(format!("/dev/urandom: {e}")))?;
-        Ok(MirrorId(u32::from_ne_bytes(bytes)))
+        getrandom::u32().map(MirrorId).map_err(|e| CaptureError::Mirror(format!("no random number: {e}")))
     }
 }
 

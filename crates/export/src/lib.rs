@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 pub mod folded;
+pub mod follow;
 pub mod jaeger;
 pub mod otlp;
 pub mod pcapng;

@@ -4,6 +4,8 @@
 //! Tracks have no numbers of processes or threads, since those of two hosts may be the same. Every span has a track of its own
 //! of its service's name; the page draws those of one name together, below each other where they overlap.
 
+pub mod tasks;
+
 use crate::SCOPE;
 use crate::protobuf::Message;
 use crate::trace::{Attribute, Trace, TraceSpan, Value};

@@ -1,6 +1,7 @@
 //! Text for the terminal: sanitised, measured in columns, cut, wrapped, coloured where that is wanted.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -13,6 +14,18 @@ pub const WIDTH_MAX: usize = 100;
 const WIDTH_MIN: usize = 80;
 /// Nor for more: a line of a table would no longer be followed by eye.
 const WIDTH_TABLE_MAX: usize = 400;
+
+/// An error with its causes behind it. Many of ours have their cause in their own sentence: it is not said again.
+pub fn reasons(e: &(dyn Error + 'static)) -> String {
+    let mut text = String::new();
+    for cause in std::iter::successors(Some(e), |&e| e.source()).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text += if text.is_empty() { "" } else { ": " };
+            text += &cause;
+        }
+    }
+    text
+}
 
 /// What a text says by its colour. Never the only thing that says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

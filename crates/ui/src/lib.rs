@@ -4,6 +4,7 @@
 
 pub mod api;
 mod cache;
+pub mod figures;
 mod guard;
 mod page;
 mod progress;

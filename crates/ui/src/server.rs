@@ -112,21 +112,23 @@ pub fn serve(
 
 /// What clients may hold.
 #[derive(Clone, Copy)]
-struct Limits {
+pub(crate) struct Limits {
     /// Connections at the same time; further ones wait until one of these ends.
-    connections: usize,
+    pub(crate) connections: usize,
     /// How long a client may take to send a request's head, and do nothing between two requests.
-    head: Duration,
+    pub(crate) head: Duration,
+    /// How long a connection may last.
+    pub(crate) all: Option<Duration>,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { connections: CONNECTIONS_MAX, head: HEAD_MAX }
+        Limits { connections: CONNECTIONS_MAX, head: HEAD_MAX, all: None }
     }
 }
 
 /// Accepts connections and answers on each.
-async fn accept(listener: tokio::net::TcpListener, router: Router, limits: Limits) {
+pub(crate) async fn accept(listener: tokio::net::TcpListener, router: Router, limits: Limits) {
     let places = Arc::new(Semaphore::new(limits.connections));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -144,7 +146,10 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, limits: Limit
         let connection = server.serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
             // how it ends is the client's affair
-            let _ = connection.await;
+            match limits.all {
+                Some(all) => drop(tokio::time::timeout(all, connection).await),
+                None => drop(connection.await),
+            }
             drop(place);
         });
     }
@@ -347,7 +352,7 @@ mod tests {
 
     #[test]
     fn who_says_nothing_or_half_a_request_is_not_waited_for() {
-        let to = server(Limits { connections: 8, head: Duration::from_millis(300) });
+        let to = server(Limits { connections: 8, head: Duration::from_millis(300), all: None });
         for said in [&b""[..], b"GET / HTTP/1.1\r\nHost:", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"] {
             let lasted = lasts(to, said);
             assert!(lasted >= Duration::from_millis(250) && lasted < Duration::from_secs(10), "{said:?}: {lasted:?}");
@@ -356,7 +361,7 @@ mod tests {
 
     #[test]
     fn many_idle_connections_keep_nobody_out_for_long() {
-        let to = server(Limits { connections: 4, head: Duration::from_millis(500) });
+        let to = server(Limits { connections: 4, head: Duration::from_millis(500), all: None });
         let mut own = connect(to);
         ask(&mut own);
         let mut idle: Vec<TcpStream> = (0..20).map(|_| connect(to)).collect();

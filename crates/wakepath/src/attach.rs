@@ -4,8 +4,8 @@ mod hotspot;
 mod inspector;
 mod jvm;
 
-use crate::cli::{AttachArgs, DetachArgs};
-use crate::output::{ANSWERED, FAILED, tell};
+use crate::cli::{AttachArgs, DetachArgs, HelperArgs, HelperFor};
+use crate::output::{self, ANSWERED, FAILED, tell};
 use anyhow::{Context as _, Result, bail};
 use inspector::Inspector;
 use std::io::{BufRead as _, IsTerminal as _};
@@ -14,6 +14,15 @@ use wakepath_wire as w;
 
 /// What the helper keeps in its process, by which it is taken away.
 const END: &str = "String(globalThis[Symbol.for('wakepath.helper')]?.end?.() ?? 'absent')";
+
+/// Prints a helper.
+pub fn helper(args: &HelperArgs) -> Result<i32> {
+    let text = match args.runtime {
+        HelperFor::Node => wakepath_runtimes::NODE_HELPER,
+    };
+    output::print(text.as_bytes())?;
+    Ok(ANSWERED)
+}
 
 /// Puts the helper into a process.
 pub fn attach(args: &AttachArgs) -> Result<i32> {

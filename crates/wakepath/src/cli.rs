@@ -13,6 +13,7 @@ mod mirror;
 mod network;
 mod record;
 mod requests;
+mod runtimes;
 mod timeline;
 mod top;
 mod triage;
@@ -32,6 +33,7 @@ pub use mirror::{CleanArgs, MirrorArgs, MirrorCommand, Place, Ports, SelectionAr
 pub use network::{CollectArgs, ForwardBy, IntoFolder, Listen, SniffArgs};
 pub use record::RecordArgs;
 pub use requests::{PartOfRequests, RequestsArgs};
+pub use runtimes::RuntimesFlag;
 pub use timeline::{TimelineArgs, WhichTasks};
 pub use top::TopArgs;
 pub use triage::TriageArgs;

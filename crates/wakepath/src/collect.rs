@@ -14,7 +14,6 @@ use crate::outlets::Figures;
 use crate::output::{self, tell};
 use crate::owner;
 use crate::rights;
-use crate::scrape::Scrape;
 use anyhow::{Context as _, Result};
 use ended::Ended;
 use sender::Sender;
@@ -53,7 +52,7 @@ const FLUSH_NS: u64 = 100_000_000;
 /// Collects until the time is over or a signal comes. Returns the exit code.
 pub fn run(args: &CollectArgs) -> Result<i32> {
     let mut sockets = Sockets::open(&args.listen)?;
-    let scrape = args.metrics.as_ref().map(Scrape::open).transpose()?;
+    let scrape = args.metrics.as_ref().map(live::listen).transpose()?;
     let mut options = options(&args.into);
     if let Some(dir) = &args.into.output {
         sender::check_output(&args.into)?;
@@ -67,9 +66,7 @@ pub fn run(args: &CollectArgs) -> Result<i32> {
     rights::keep_only_paths(args.into.output.is_some(), false);
     let is_counted = is_shown || scrape.is_some();
     if let Some(scrape) = scrape {
-        tell!("metrics for Prometheus: http://{}/metrics", scrape.address()?);
-        let figures = figures.clone();
-        scrape.start(move || live::scraped(&figures, None))?;
+        live::answer(scrape, figures.clone(), None)?;
     }
     let address = sockets.address()?;
     match &args.ready_file {

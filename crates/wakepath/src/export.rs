@@ -1,7 +1,6 @@
 //! `wakepath export`.
 
 mod packets;
-mod tasks;
 
 use crate::cli::{ExportArgs, Form, usage_error};
 use crate::output::{self, Closed, tell};
@@ -11,18 +10,19 @@ use anyhow::{Context as _, Result, bail};
 use clap::error::ErrorKind as Usage;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
 use std::path::PathBuf;
-use tasks::{InFlight, Window};
 use wakepath_analysis::flame::{Flame, flame};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::selection::{Placed, Selection};
 use wakepath_analysis::why::Recording;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
+use wakepath_export::perfetto::tasks::{self, InFlight, Window};
 use wakepath_export::push::Push;
 use wakepath_export::trace::{Paths, Traces};
 use wakepath_export::{folded, jaeger, otlp, perfetto, pprof, prometheus};
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
+use wakepath_model::ids::{HostId, TaskId};
 use wakepath_present::losses;
 use wakepath_present::units::counted;
 
@@ -258,7 +258,7 @@ impl Source<'_> {
         let window = Window::of(self.only.as_ref(), &self.selection, self.folder, self.span);
         let tasks = match (self.index, &self.only) {
             (Some(index), Some(r)) => tasks::of_request(self.folder, index, r),
-            (Some(index), None) => tasks::of_all(index, self.names, &self.args.which)?,
+            (Some(index), None) => self.tasks(index)?,
             (None, _) if !self.args.which.is_all() => bail!("{}: no waits were recorded", self.dirs[0].display()),
             (None, _) => Vec::new(),
         };
@@ -279,6 +279,18 @@ impl Source<'_> {
         exported.parts.push(counted(to.written.stays, "interval of tasks", "intervals of tasks"));
         exported.parts.push(counted(to.written.arrows, "arrow", "arrows"));
         Ok(exported)
+    }
+
+    /// The tasks that have a track: those that are asked for, of all of which waits were recorded.
+    fn tasks(&self, index: &Index) -> Result<Vec<(HostId, TaskId)>> {
+        let which = &self.args.which;
+        // where all are asked for, there may be none
+        let found = if which.is_all() {
+            wakepath_analysis::timeline::tasks(index, self.names, &which.wanted())
+        } else {
+            crate::timeline::found(index, self.names, which)?
+        };
+        Ok(found.into_iter().map(|(_, host, task)| (host, task)).collect())
     }
 
     fn write_prometheus(&self, out: &mut dyn Write) -> Result<Exported> {

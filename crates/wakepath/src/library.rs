@@ -6,7 +6,6 @@ pub mod switch;
 use crate::cli::{Collector, LibraryArgs, RecorderArgs, RunArgs};
 use crate::ending::{self, Ending};
 use crate::limits::Limits;
-use crate::otlp::{self, Exporter};
 use crate::output::tell;
 use crate::owner;
 use crate::program::{self, CannotStart};
@@ -22,6 +21,7 @@ use std::time::Duration;
 use wakepath_capture::{Arena, ArenaOptions, KernelOptions, KernelSource, LibrarySource, Watch, monotonic_ns, procfs};
 use wakepath_decode::recurring::Recurring;
 use wakepath_decode::{KernelDecoder, Payload, RowSink as _};
+use wakepath_export::follow::Exporter;
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{Durability, FolderWriter};
 use wakepath_model::ids::MonoNs;
@@ -84,7 +84,7 @@ pub fn run(args: &RunArgs) -> Result<i32> {
     let recording = Recording::begin(
         &args.output,
         host_info(selection, flags),
-        otlp::options(args.otlp.as_ref(), options(args.append, args.force, None, None, !args.library.no_compress)),
+        sink::read_along(args.otlp.as_ref(), options(args.append, args.force, None, None, !args.library.no_compress)),
         (payload, sink::recurring(args.library.words, payload)?),
         source,
         kernel,
@@ -130,7 +130,7 @@ pub fn recorder(args: &RecorderArgs) -> Result<i32> {
             format!("{ARENA_ENV}={}", source.arena().path().display()),
             args.library.flags(args.isolation, false),
         ),
-        otlp::options(None, options(true, false, None, None, !args.library.no_compress)),
+        sink::read_along(None, options(true, false, None, None, !args.library.no_compress)),
         (payload, sink::recurring(args.library.words, payload)?),
         source,
         None,
@@ -256,7 +256,7 @@ impl Recording {
             Some(_) => rights::keep_only_needed(ending.child().is_some()),
             None => rights::keep_only_paths(true, ending.child().is_some()),
         }
-        let exporter = collector.map(|url| Exporter::begin(output, &url.0)).transpose();
+        let exporter = collector.map(|url| sink::exporter(output, url)).transpose();
         let result = ready.and(exporter).and_then(|exporter| {
             self.exporter = exporter;
             pump(&mut self, &mut ending)

@@ -1,10 +1,13 @@
 //! The table that is shown while packets pass: drawn again in its place on a terminal, else one after the other.
 
-use crate::cli::Time;
+use crate::cli::{Listen, Time};
 use crate::outlets::Figures;
-use crate::output;
-use anyhow::Result;
+use crate::output::{self, tell};
+use anyhow::{Context as _, Result};
 use std::io::IsTerminal as _;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use terminal_size::{Height, Width};
 use wakepath_analysis::metrics::{Metrics, MetricsOptions, Window};
@@ -33,8 +36,25 @@ pub fn figures_over_all() -> Figures {
     Figures::new(Metrics::new(MetricsOptions { window_rows_max: 0, ..MetricsOptions::default() }))
 }
 
+/// Where Prometheus asks; without a host on 127.0.0.1, since the figures name what is asked of services.
+pub fn listen(at: &Listen) -> Result<TcpListener> {
+    let host = at.host.as_deref().unwrap_or("127.0.0.1");
+    (host, at.port)
+        .to_socket_addrs()
+        .and_then(|a| TcpListener::bind(a.collect::<Vec<SocketAddr>>().as_slice()))
+        .with_context(|| format!("--metrics {host}:{}: cannot listen there; choose another port", at.port))
+}
+
+/// Answers Prometheus until the process ends.
+pub fn answer(listener: TcpListener, figures: Figures, packets: Option<Arc<AtomicU64>>) -> Result<()> {
+    let address = listener.local_addr().context("the port of --metrics")?;
+    tell!("metrics for Prometheus: http://{address}/metrics");
+    let told = move || scraped(&figures, packets.as_ref().map(|n| n.load(Ordering::Relaxed)));
+    wakepath_ui::figures::serve(listener, told).context("starting the metrics server")
+}
+
 /// What Prometheus is told.
-pub fn scraped(figures: &Figures, packets: Option<u64>) -> String {
+fn scraped(figures: &Figures, packets: Option<u64>) -> String {
     let metrics = figures.lock();
     prometheus::render(&[Part { seen: Seen::Packets, metrics: &metrics, windows: &[] }], None, packets)
 }

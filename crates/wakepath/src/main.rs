@@ -28,7 +28,6 @@ mod metrics;
 mod mirror;
 mod moment;
 mod open;
-mod otlp;
 mod outlets;
 mod output;
 mod owner;
@@ -42,8 +41,6 @@ mod record;
 mod recording;
 mod requests;
 mod rights;
-mod runtimes;
-mod scrape;
 mod show;
 mod sink;
 mod sniff;
@@ -91,7 +88,7 @@ fn main() {
         Command::Collect(args) => collect::run(args),
         Command::Mirror(args) => mirror::run(args),
         Command::Import(args) => import::run(args),
-        Command::Helper(args) => runtimes::helper(args),
+        Command::Helper(args) => attach::helper(args),
         Command::Attach(args) => attach::attach(args),
         Command::Detach(args) => attach::detach(args),
         Command::Triage(args) => triage::run(args, &mut stdout),

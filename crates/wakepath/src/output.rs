@@ -76,14 +76,7 @@ pub fn say(text: &str) {
 
 /// An error with its causes behind it. Many of ours have their cause in their own sentence: it is not said again.
 pub fn reasons(e: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in e.chain().map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text += if text.is_empty() { "" } else { ": " };
-            text += &cause;
-        }
-    }
-    text
+    wakepath_present::text::reasons(e.as_ref())
 }
 
 /// [`say`] with a format.

@@ -12,14 +12,12 @@ use crate::cli::{BackendFlag, RecordArgs};
 use crate::ending::{self, Ending};
 use crate::limits::Limits;
 use crate::marks::Marks;
-use crate::otlp::{self, Exporter};
 use crate::output::tell;
 use crate::owner;
 use crate::priority::Priority;
 use crate::program::{self, CannotStart};
 use crate::recording::{Vantage, pump};
 use crate::rights;
-use crate::runtimes::{self, Allowed, Probed, Runtimes};
 use crate::sink::{self, Drops, Sink, anchor, facts, host_info, options};
 use crate::status::Status;
 use anyhow::{Context as _, Result, bail};
@@ -30,8 +28,10 @@ use starting::{Phase, Starting};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
+use wakepath_capture::runtimes::{self, Allowed, Probed, Runtimes};
 use wakepath_capture::{Backend, KernelOptions, KernelSource, monotonic_ns, procfs};
 use wakepath_decode::{KernelDecoder, Payload, RowSink as _};
+use wakepath_export::follow::Exporter;
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{Durability, FolderError, FolderWriter};
 use wakepath_model::ids::MonoNs;
@@ -55,7 +55,8 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     check_pids(&args.pid)?;
     let selectors = Selectors::of(args);
     let watched = selectors.watched(args);
-    let probed = runtimes::probed(&args.runtimes, watched != Watched::All)?;
+    let asked: Vec<Probed> = args.runtimes.iter().map(|flag| flag.probed()).collect();
+    let probed = runtimes::probed(&asked, watched != Watched::All).map_err(anyhow::Error::msg)?;
     let payload = args.payload.into();
     let recurring = sink::recurring(args.words, payload)?;
 
@@ -81,7 +82,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     starting.reached(Phase::Reading);
     let (keep_ns, max_bytes) = (args.keep.map(|k| k.0), args.max_bytes.map(|b| b.0));
     let options = options(args.append, args.force, keep_ns, max_bytes, !args.no_compress);
-    let mut options = otlp::options(args.otlp.as_ref(), options);
+    let mut options = sink::read_along(args.otlp.as_ref(), options);
     options.overwrite = owner::claim(&args.output, options.overwrite).with_context(|| format!("{:?}", args.output))?;
     let folder = FolderWriter::create(&args.output, host_info(args.selection(), args.flags()), options)?;
     let sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
@@ -173,7 +174,7 @@ impl Recording {
             Watched::All => Allowed::All,
             Watched::Selected | Watched::Command => Allowed::Processes(processes.iter().copied().collect()),
         };
-        let runtimes = Runtimes::begin(&mut source, known, probed, allowed);
+        let runtimes = Runtimes::begin(&mut source, known, probed, allowed, |text| tell!("wakepath: {text}"));
         let pace = Pace::new(source.backlog().1);
         let unselected = unselected::Sums::new(MonoNs(monotonic_ns()), source.unselected());
         let mut recording = Recording {
@@ -275,7 +276,7 @@ impl Recording {
     }
 
     fn begin_export(&mut self, args: &RecordArgs) -> Result<()> {
-        self.exporter = args.otlp.as_ref().map(|url| Exporter::begin(&args.output, &url.0)).transpose()?;
+        self.exporter = args.otlp.as_ref().map(|url| sink::exporter(&args.output, url)).transpose()?;
         Ok(())
     }
 

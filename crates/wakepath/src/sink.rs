@@ -1,14 +1,17 @@
 //! What every recording has: the folder as the decoder sees it, and what was lost on the way into it.
 
-use crate::cli::WordsFlag;
+use crate::cli::{Collector, WordsFlag};
+use crate::output::tell;
 use crate::placements::Placements;
 use crate::record::files::Files;
 use crate::record::stacks::Stacks;
+use crate::rights;
 use anyhow::{Context as _, Result};
-use std::io::Read as _;
+use std::path::Path;
 use wakepath_capture::{monotonic_ns, procfs, realtime_ns};
 use wakepath_decode::recurring::{Key, Recurring, Said};
 use wakepath_decode::{Payload, RowSink, TaskFacts};
+use wakepath_export::follow::{Begins, Exporter};
 use wakepath_model::cgroup::telling_path;
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{FolderWriter, HostInfo, MONOTONIC, Options, Overwrite};
@@ -19,8 +22,28 @@ use wakepath_wire as w;
 /// How long (ns) and how small (bytes) a segment is at least before it is closed for those who read along: the state that each
 /// begins with must be small beside it.
 pub const PART: (u64, u64) = (2_000_000_000, 4 << 20);
+/// The same where requests are sent to a collector meanwhile: smaller, so that what is read again is short.
+const PART_TO_SEND: (u64, u64) = (PART.0, 256 << 10);
 /// Most processes that wait to be looked at; of more, those that are still there at the end are looked at then.
 const NEW_PROCESSES_MAX: usize = 4096;
+
+/// How a folder is written that others read along, to send requests meanwhile or to look at them.
+pub fn read_along(collector: Option<&Collector>, options: Options) -> Options {
+    Options { part: Some(if collector.is_some() { PART_TO_SEND } else { PART }), ..options }
+}
+
+/// Begins to send what is written into a folder to a collector.
+///
+/// # Errors
+/// Where no thread can be made.
+pub fn exporter(folder: &Path, collector: &Collector) -> Result<Exporter> {
+    let begins = Begins {
+        boot: procfs::host().1,
+        first: rights::go_last,
+        say: |why| tell!("wakepath: --otlp: {why}; recording goes on"),
+    };
+    Ok(Exporter::begin(folder, &collector.0, begins)?)
+}
 
 /// The folder as the decoder sees it, with the defects of the current batch.
 pub struct Sink {
@@ -134,9 +157,7 @@ pub fn recurring(words: WordsFlag, payload: Payload) -> Result<Recurring> {
         return Ok(Recurring::all_words());
     }
     let mut random = [0; 16];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut source| source.read_exact(&mut random))
-        .context("/dev/urandom gives no random key for the words of this recording")?;
+    getrandom::fill(&mut random).context("no random key for the words of this recording")?;
     Ok(Recurring::new(Key::new(random)))
 }
 

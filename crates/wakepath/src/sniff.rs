@@ -17,7 +17,6 @@ use crate::output::{self, tell};
 use crate::owner;
 use crate::progress;
 use crate::rights;
-use crate::scrape::Scrape;
 use crate::sink::{self, anchor, host_info};
 use anyhow::{Context as _, Result, anyhow};
 use rows::{Batch, Rows};
@@ -58,7 +57,7 @@ const FILE_CLOCK: &str = "wall clock of the capture";
 pub fn run(args: &SniffArgs) -> Result<i32> {
     let mut source = Source::open(args)?;
     let is_file = matches!(source, Source::Files(_));
-    let scrape = args.metrics.as_ref().map(Scrape::open).transpose()?;
+    let scrape = args.metrics.as_ref().map(live::listen).transpose()?;
     let host = host_of(args);
     let mut outlets = Outlets::default();
     if let Some(dir) = &args.into.output {
@@ -88,9 +87,7 @@ pub fn run(args: &SniffArgs) -> Result<i32> {
     let bar = progress::of_bytes("reading", source.bytes().filter(|_| is_file))?;
     let packets = Arc::new(AtomicU64::new(0));
     if let Some(scrape) = scrape {
-        tell!("metrics for Prometheus: http://{}/metrics", scrape.address()?);
-        let (figures, packets) = (figures.clone(), Arc::clone(&packets));
-        scrape.start(move || live::scraped(&figures, Some(packets.load(Ordering::Relaxed))))?;
+        live::answer(scrape, figures.clone(), Some(Arc::clone(&packets)))?;
     }
     outlets.start_forwarding()?;
     let (out, batches) = sync_channel(BATCHES);

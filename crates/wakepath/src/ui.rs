@@ -7,8 +7,7 @@ use crate::output::{self, tell};
 use crate::{asked, folders, info, progress};
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsString;
-use std::fs;
-use std::io::{ErrorKind, Read as _};
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -72,7 +71,7 @@ pub fn run(args: &UiArgs, evidence: Option<EvidenceFlag>) -> Result<i32> {
 /// A token that nobody can guess.
 fn token() -> Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
-    fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes)).context("reading /dev/urandom")?;
+    getrandom::fill(&mut bytes).context("no random token for the page")?;
     Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
 }
 

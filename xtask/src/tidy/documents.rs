@@ -36,7 +36,9 @@ pub fn check(tree: &Tree, out: &mut Vec<String>) {
 
 fn map(tree: &Tree, out: &mut Vec<String>) {
     let named = paths_in(tree.text(MAP));
-    for path in &named {
+    let begins = begins_in(tree.text(MAP));
+    let places: Vec<&str> = begins.iter().map(|(_, place)| *place).collect();
+    for path in named.iter().filter(|path| !places.contains(path)) {
         if !tree.has(path) {
             out.push(format!("{MAP}: names {path}, which does not exist"));
         }
@@ -45,6 +47,9 @@ fn map(tree: &Tree, out: &mut Vec<String>) {
         for path in paths_in(&f.text).into_iter().filter(|path| !tree.has(path)) {
             out.push(format!("{}: names {path}, which does not exist", f.path));
         }
+    }
+    for path in begins.iter().map(|(room, place)| format!("{room}/{place}")).filter(|path| !tree.has(path)) {
+        out.push(format!("{MAP}: says to begin at {path}, which does not exist"));
     }
     let top = tree.folders("");
     let rooms = ["crates", "testbeds"]
@@ -71,6 +76,27 @@ fn paths_in(text: &str) -> Vec<&str> {
         .collect()
 }
 
+/// The rooms of the map and where in them to begin: of tables whose last column is `begin`, the first and the last cell.
+fn begins_in(text: &str) -> Vec<(&str, &str)> {
+    let mut is_table_of_rooms = false;
+    let mut begins = Vec::new();
+    for line in text.lines() {
+        if !line.starts_with('|') {
+            is_table_of_rooms = false;
+            continue;
+        }
+        is_table_of_rooms |= line.ends_with("| begin |");
+        let cells: Vec<&str> = line.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        if let [_, room, .., place, _] = cells[..]
+            && is_table_of_rooms
+            && line.ends_with("` |")
+        {
+            begins.push((room.trim_end_matches('/'), place));
+        }
+    }
+    begins
+}
+
 /// What the last cell of each row names: a file and a function in it, or a folder alone.
 fn tests_in(text: &str) -> Vec<(&str, Option<&str>)> {
     let mut named: Vec<(&str, Option<&str>)> = Vec::new();
@@ -88,12 +114,18 @@ fn tests_in(text: &str) -> Vec<(&str, Option<&str>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{paths_in, tests_in};
+    use super::{begins_in, paths_in, tests_in};
 
     #[test]
     fn tests_are_named_by_file_and_function_or_by_folder() {
         let text = "words `a/b`\n| `x` | `a/b.rs` `holds`, `c/d` |\n| y | none |\n| z | `e/f.rs` `too` |";
         assert_eq!(tests_in(text), [("a/b.rs", Some("holds")), ("c/d", None), ("e/f.rs", Some("too"))]);
+    }
+
+    #[test]
+    fn a_row_of_a_room_ends_with_where_to_begin() {
+        let text = "| room | begin |\n| --- | --- |\n| `a/` | `src/c.rs` |\n\n| x | y |\n| `d/e` | `f/g` |\n";
+        assert_eq!(begins_in(text), [("a", "src/c.rs")]);
     }
 
     #[test]

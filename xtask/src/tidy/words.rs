@@ -9,10 +9,16 @@ pub const LIST: &str = include_str!("../../../docs/internals/wording.txt");
 /// Most words of a sentence in documents.
 const WORDS_MAX: usize = 30;
 /// Most words of a document.
-const DOCUMENTS: [(&str, usize); 2] = [("README.md", 1_000), ("ARCHITECTURE.md", 2_500)];
+const DOCUMENTS: [(&str, usize); 2] = [("README.md", 1_000), (MAP, 1_500)];
+/// The map, which people look at rather than read.
+const MAP: &str = "ARCHITECTURE.md";
+/// Most characters of a line of the map.
+const MAP_WIDTH: usize = 120;
 /// Crates whose texts people read.
-const SPEAKING: [&str; 6] = [
+const SPEAKING: [&str; 8] = [
     "crates/analysis/src/",
+    "crates/capture/src/",
+    "crates/export/src/",
     "crates/forecast/src/",
     "crates/model/src/",
     "crates/present/src/",
@@ -47,6 +53,14 @@ pub fn check(tree: &Tree, out: &mut Vec<String>) {
             out.push(format!("{path}: {count} words, more than {most}"));
         }
     }
+    for i in wide(tree.text(MAP)) {
+        out.push(format!("{MAP}:{i}: more than {MAP_WIDTH} characters"));
+    }
+}
+
+/// Numbers of the lines that are wider than a line of the map may be, from 1.
+fn wide(text: &str) -> impl Iterator<Item = usize> {
+    text.lines().enumerate().filter(|(_, l)| l.chars().count() > MAP_WIDTH).map(|(i, _)| i + 1)
 }
 
 /// The list, in lower case.
@@ -121,6 +135,12 @@ mod tests {
         let all = phrases(LIST);
         assert!(all.len() >= 40, "{} phrases", all.len());
         assert_eq!(phrases("# no\nqueued there => \"waiting to be picked up\"\n")[0].0, "queued there");
+    }
+
+    #[test]
+    fn lines_of_the_map_are_counted_in_characters() {
+        let text = format!("{}\n{}\n", "═".repeat(MAP_WIDTH), "a".repeat(MAP_WIDTH + 1));
+        assert_eq!(wide(&text).collect::<Vec<_>>(), [2]);
     }
 
     #[test]

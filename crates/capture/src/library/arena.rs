@@ -327,10 +327,9 @@ impl Arena {
 }
 
 fn whole_file(kind: i32) -> libc::flock {
-    // SAFETY: plain numbers; zero is the whole file.
+    // SAFETY: plain numbers; zeros are the whole file, counted from its begin.
     let mut l: libc::flock = unsafe { std::mem::zeroed() };
     l.l_type = kind as i16;
-    l.l_whence = libc::SEEK_SET as i16;
     l
 }
 

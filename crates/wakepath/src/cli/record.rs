@@ -1,7 +1,7 @@
 //! Arguments of `wakepath record`.
 
+use super::RuntimesFlag;
 use super::{BackendFlag, Collector, PayloadFlag, PriorityFlag, Size, Time, WordsFlag};
-use crate::runtimes::Probed;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -86,7 +86,7 @@ pub struct RecordArgs {
     /// With a selection the default is `auto`, without one `memory`. Wakepath says which programs get probes. The probes go when the
     /// recording ends, however it ends. docs/runtimes.md says what each costs.
     #[arg(long, value_name = "RUNTIME", value_delimiter = ',')]
-    pub runtimes: Vec<Probed>,
+    pub runtimes: Vec<RuntimesFlag>,
     /// Write without compression: larger files, less processor time
     #[arg(long)]
     pub no_compress: bool,

@@ -1,12 +1,12 @@
 //! What else of the host matters to a recording: clock, namespaces, memory, disk.
 
 use super::{check, check_to_do};
-use crate::runtimes::is_sought;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs;
 use wakepath_capture::limits::Cgroups;
 use wakepath_capture::procfs;
+use wakepath_capture::runtimes::is_sought;
 use wakepath_present::doctor::{Check, Verdict};
 use wakepath_present::units;
 use wakepath_runtimes::{Runtime, Unread};

@@ -4,11 +4,11 @@
 //! can no longer change. The recorder knows nothing of it: it waits for nothing and hands nothing over. What a part of a
 //! recording never shows is no habit, so links rest on none.
 
-use crate::cli::Collector;
-use crate::output::{reasons, tell};
-use crate::{rights, sink};
-use anyhow::{Context as _, Result};
+use crate::push::{Push, PushError};
+use crate::trace::{Paths, Trace, Traces, span_id};
 use std::collections::{HashMap, HashSet};
+use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -17,18 +17,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::why::Recording;
-use wakepath_capture::procfs;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::{Half, Request};
-use wakepath_export::push::Push;
-use wakepath_export::trace::{Paths, Trace, Traces, span_id};
 use wakepath_model::defects::id as defect;
-use wakepath_model::folder::{Folder, Host, Options, Part};
+use wakepath_model::folder::{Folder, Host, Part};
 use wakepath_model::ids::{HostId, MonoNs};
+use wakepath_present::text::reasons;
 use wakepath_present::units::{self, counted};
 
-/// How long a segment may become (ns), and how small at least (bytes), so that what is read again is short.
-const PART: (u64, u64) = (2_000_000_000, 256 << 10);
 /// How often the folder is read; and not before as long a rest as the reading took.
 const EVERY: Duration = Duration::from_secs(2);
 /// How long a request must be over: until then links may still change, and losses be reported.
@@ -50,14 +46,31 @@ const END_IDLE: Duration = Duration::from_secs(15);
 /// How often it looks.
 const END_LOOK: Duration = Duration::from_millis(200);
 
-/// How a folder is written that others read along, to send requests meanwhile or to look at them.
-pub fn options(collector: Option<&Collector>, options: Options) -> Options {
-    Options { part: Some(if collector.is_some() { PART } else { sink::PART }), ..options }
+/// What the thread that sends is given by the recorder.
+pub struct Begins {
+    /// The boot of the host that is recorded: the folder may have others, from before.
+    pub boot: String,
+    /// What the thread does first: it takes a low priority.
+    pub first: fn(),
+    /// Says at once, to the user, why something was not sent; once.
+    pub say: fn(&str),
+}
+
+/// Why nothing is sent.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// The address cannot be sent to.
+    #[error(transparent)]
+    Address(#[from] PushError),
+    /// There is no thread that would send.
+    #[error("starting the thread of --otlp")]
+    Thread(#[source] io::Error),
 }
 
 /// What became of what was recorded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counts {
+    say: fn(&str),
     /// Requests, and messages whose request is not known.
     traces: AtomicU64,
     spans: AtomicU64,
@@ -83,12 +96,14 @@ impl Exporter {
     ///
     /// # Errors
     /// Where no thread can be made.
-    pub fn begin(folder: &Path, url: &str) -> Result<Exporter> {
-        let counts = Arc::new(Counts::default());
+    pub fn begin(folder: &Path, url: &str, begins: Begins) -> Result<Exporter, FollowError> {
+        let Begins { boot, first, say } = begins;
+        let counts = Arc::new(Counts::new(say));
         let (stop, stopped) = mpsc::channel();
         let (finished, done) = mpsc::channel();
         let mut sender = Sender {
             dirs: vec![folder.to_owned()],
+            boot,
             push: Push::new(url)?,
             counts: Arc::clone(&counts),
             from: MonoNs(0),
@@ -96,12 +111,12 @@ impl Exporter {
             done: HashMap::new(),
         };
         let work = move || {
-            rights::go_last();
+            first();
             sender.until(&stopped);
             // whoever waited too long is gone
             let _ = finished.send(());
         };
-        thread::Builder::new().name("otlp".into()).spawn(work).context("starting the thread of --otlp")?;
+        thread::Builder::new().name("otlp".into()).spawn(work).map_err(FollowError::Thread)?;
         Ok(Exporter { url: url.to_owned(), counts, stop, done })
     }
 
@@ -141,6 +156,20 @@ impl Exporter {
 }
 
 impl Counts {
+    fn new(say: fn(&str)) -> Counts {
+        Counts {
+            say,
+            traces: AtomicU64::new(0),
+            spans: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            undelivered: AtomicU64::new(0),
+            behind_ms: AtomicU64::new(0),
+            too_long: AtomicU64::new(0),
+            why: Mutex::new(None),
+            has_told: AtomicBool::new(false),
+        }
+    }
+
     fn said(&self, url: &str, is_done: bool) -> String {
         let of = |n: &AtomicU64| n.load(Relaxed);
         let mut text = format!(
@@ -177,7 +206,7 @@ impl Counts {
     /// Keeps why something was not sent, and says so at once the first time.
     fn failed(&self, why: String) {
         if !self.has_told.swap(true, Relaxed) {
-            tell!("wakepath: --otlp: {why}; recording goes on");
+            (self.say)(&why);
         }
         self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
     }
@@ -186,6 +215,7 @@ impl Counts {
 /// The thread's own.
 struct Sender {
     dirs: Vec<PathBuf>,
+    boot: String,
     push: Push,
     counts: Arc<Counts>,
     /// All requests that began before were sent or left out.
@@ -205,7 +235,7 @@ impl Sender {
             let is_last = stopped.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected);
             let began = Instant::now();
             if let Err(e) = self.round(is_last) {
-                self.counts.failed(reasons(&e));
+                self.counts.failed(reasons(e.as_ref()));
             }
             rest = EVERY.max(began.elapsed());
             if is_last {
@@ -214,11 +244,11 @@ impl Sender {
         }
     }
 
-    fn round(&mut self, is_last: bool) -> Result<()> {
+    fn round(&mut self, is_last: bool) -> Result<(), Box<dyn Error>> {
         let since = MonoNs(self.from.0.saturating_sub(WARM_NS));
         let mut folder = Folder::open_part(&self.dirs, Part::Since(since))?;
         folder.refuse_habits();
-        let Some((host, end)) = recorded_here(&folder) else { return Ok(()) };
+        let Some((host, end)) = recorded_here(&folder, &self.boot) else { return Ok(()) };
         self.keep_up(&folder, host, end);
         let names = Names::read(&folder);
         let index = Index::open(&folder, &self.dirs)?;
@@ -355,8 +385,7 @@ fn ids(r: &Request) -> impl Iterator<Item = (u64, MonoNs)> + '_ {
 }
 
 /// The host that is recorded now, and its newest row: the folder may have others, from before.
-fn recorded_here(folder: &Folder) -> Option<(HostId, MonoNs)> {
-    let boot = procfs::host().1;
+fn recorded_here(folder: &Folder, boot: &str) -> Option<(HostId, MonoNs)> {
     let here = folder.hosts().iter().find(|h| h.info().boot_id == boot)?;
     Some((here.id(), here.span()?.1))
 }
@@ -398,8 +427,9 @@ mod tests {
         let traces = Traces::new(&names, folder.timeline(), None);
         let mut sender = Sender {
             dirs,
+            boot: String::new(),
             push: Push::new("http://127.0.0.1:9").expect("an address"),
-            counts: Arc::default(),
+            counts: Arc::new(Counts::new(|_| {})),
             from: MonoNs(0),
             sent: HashMap::new(),
             done: HashMap::new(),
@@ -434,7 +464,7 @@ mod tests {
 
     #[test]
     fn what_was_not_sent_is_said_with_the_reason() {
-        let counts = Counts::default();
+        let counts = Counts::new(|_| {});
         counts.traces.store(3, Relaxed);
         counts.spans.store(9, Relaxed);
         assert_eq!(counts.said("grpc://c", true), "--otlp: 3 traces sent to grpc://c, 9 spans taken");

@@ -1,19 +1,15 @@
 //! Tasks and requests in flight, for a trace of Perfetto.
 
-use crate::cli::WhichTasks;
-use crate::timeline::found;
-use anyhow::Result;
+use super::Writer;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use wakepath_analysis::critical_path::critical_path;
-use wakepath_analysis::names::Names;
 use wakepath_analysis::selection::{Placed, Selection};
 use wakepath_analysis::slices::State;
 use wakepath_analysis::spans::lay_out;
-use wakepath_analysis::timeline::{self, stays};
+use wakepath_analysis::timeline::stays;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
-use wakepath_export::perfetto::Writer;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, HostId, TaskId};
 
@@ -43,15 +39,7 @@ impl Window {
     }
 }
 
-/// The tasks that have a track: those that are asked for, of all of which waits were recorded.
-pub fn of_all(index: &Index, names: &Names<'_>, which: &WhichTasks) -> Result<Vec<(HostId, TaskId)>> {
-    // where all are asked for, there may be none
-    let found =
-        if which.is_all() { timeline::tasks(index, names, &which.wanted()) } else { found(index, names, which)? };
-    Ok(found.into_iter().map(|(_, host, task)| (host, task)).collect())
-}
-
-/// The same of one request: the tasks that had a part in it.
+/// The tasks that had a part in one request, of all of which waits were recorded.
 pub fn of_request(folder: &Folder, index: &Index, r: &Request) -> Vec<(HostId, TaskId)> {
     let mut tasks = BTreeSet::new();
     for half in r.spans.iter().flat_map(|s| [&s.caller, &s.callee]).flatten() {
@@ -65,6 +53,9 @@ pub fn of_request(folder: &Folder, index: &Index, r: &Request) -> Vec<(HostId, T
 }
 
 /// Writes what tasks did.
+///
+/// # Errors
+/// Where nothing can be written.
 pub fn write(
     index: &Index,
     tasks: &[(HostId, TaskId)],
@@ -118,6 +109,9 @@ impl InFlight {
     }
 
     /// Writes the counter, where it changes.
+    ///
+    /// # Errors
+    /// Where nothing can be written.
     pub fn write(&self, to: &mut Writer<'_, '_>, out: &mut dyn Write) -> io::Result<()> {
         let (mut value, mut last) = (0, None);
         for (moment, change) in self.changes.iter().enumerate() {

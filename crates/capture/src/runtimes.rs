@@ -1,17 +1,21 @@
-//! Tells the kernel's programs where the runtimes of watched processes keep the identity of logical tasks.
+//! Tells the kernel's programs where the runtimes of watched processes keep the identity of logical tasks, as processes come, load
+//! more code, and go.
 
+mod allowed;
+mod places;
 mod probed;
 
-use crate::cli::{HelperArgs, HelperFor};
-use crate::output::{self, tell};
-use anyhow::Result;
+use crate::{KernelSource, procfs};
+pub use allowed::Allowed;
 pub use probed::{Probed, probed};
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
-use wakepath_capture::{KernelSource, RuntimeProbe, procfs};
-use wakepath_runtimes::{Point, Probing, Unread};
+use wakepath_runtimes::Unread;
 use wakepath_wire::{self as w, Frame};
+
+/// Says to the user, in one sentence, what was done in somebody's program or could not be.
+pub type Say = fn(&str);
 
 /// Most processes looked at in one round, so that the rings are not left alone for long.
 const ROUND_MAX: usize = 16;
@@ -24,15 +28,6 @@ const WAITING_MAX: usize = 4096;
 const HELPER_FIRST: Duration = Duration::from_millis(250);
 /// And how often.
 const HELPER_LOOKS: u32 = 8;
-
-/// Prints a helper.
-pub fn helper(args: &HelperArgs) -> Result<i32> {
-    let text = match args.runtime {
-        HelperFor::Node => wakepath_runtimes::NODE_HELPER,
-    };
-    output::print(text.as_bytes())?;
-    Ok(output::ANSWERED)
-}
 
 /// Where the runtime of a process keeps the identity of logical tasks, where that shows without probes.
 pub fn without_probes(tgid: u32, probed: &[Probed]) -> Option<w::Runtime> {
@@ -85,41 +80,6 @@ fn program(tgid: u32) -> Option<File> {
     Some((file.dev(), file.ino(), file.ctime(), file.ctime_nsec()))
 }
 
-/// Which processes are recorded: others' memory is not read, and no probes are placed in their programs.
-#[derive(Default)]
-pub enum Allowed {
-    /// All.
-    #[default]
-    All,
-    /// These, and those that they make.
-    Processes(HashSet<u32>),
-}
-
-impl Allowed {
-    fn allows(&self, tgid: u32) -> bool {
-        match self {
-            Allowed::All => true,
-            Allowed::Processes(some) => some.contains(&tgid),
-        }
-    }
-
-    /// Goes on with a process that another one made.
-    fn inherit(&mut self, tgid: u32, parent: u32) {
-        if let Allowed::Processes(some) = self
-            && some.contains(&parent)
-        {
-            some.insert(tgid);
-        }
-    }
-
-    /// Its number may be a stranger's soon.
-    fn forget(&mut self, tgid: u32) {
-        if let Allowed::Processes(some) = self {
-            some.remove(&tgid);
-        }
-    }
-}
-
 /// A program's file: device, inode, and when it was last changed (s, ns), since one may be written anew in place.
 type File = (u64, u64, i64, i64);
 
@@ -151,8 +111,8 @@ impl Search {
 }
 
 /// Processes whose runtimes are known.
-#[derive(Default)]
 pub struct Runtimes {
+    say: Say,
     searches: HashMap<File, Search>,
     known: HashMap<u32, w::Runtime>,
     waiting: Vec<u32>,
@@ -175,20 +135,40 @@ pub struct Runtimes {
 }
 
 impl Runtimes {
+    /// Of no process yet.
+    fn new(probed: Vec<Probed>, allowed: Allowed, say: Say) -> Runtimes {
+        Runtimes {
+            say,
+            searches: HashMap::new(),
+            known: HashMap::new(),
+            waiting: Vec::new(),
+            threads: HashMap::new(),
+            made: Vec::new(),
+            later: Vec::new(),
+            helpless: HashSet::new(),
+            agentless: HashSet::new(),
+            probed,
+            allowed,
+            unread: HashSet::new(),
+            refuted: 0,
+        }
+    }
+
     /// Goes on from those that are [known without probes](without_probes), with the other processes that are recorded.
     pub fn begin(
         source: &mut KernelSource,
         known: Vec<(u32, w::Runtime)>,
         probed: &[Probed],
         allowed: Allowed,
+        say: Say,
     ) -> Runtimes {
         let known: HashMap<u32, w::Runtime> = known.into_iter().collect();
         for (tgid, layout) in &known {
-            place_probes(source, *tgid, layout, &allowed);
+            places::place(source, *tgid, layout, &allowed, say);
         }
         let lacking = known.iter().filter(|(_, layout)| lacks_agent(&Ok(**layout)));
         let agentless = lacking.map(|(&tgid, _)| tgid).take(WAITING_MAX).collect();
-        let mut out = Runtimes { known, agentless, probed: probed.to_vec(), allowed, ..Runtimes::default() };
+        let mut out = Runtimes { known, agentless, ..Runtimes::new(probed.to_vec(), allowed, say) };
         let there = match &out.allowed {
             Allowed::All => procfs::processes(),
             Allowed::Processes(some) => some.iter().copied().collect(),
@@ -203,9 +183,7 @@ impl Runtimes {
 
     /// Another process is recorded from now on.
     pub fn allow(&mut self, tgid: u32) {
-        if let Allowed::Processes(some) = &mut self.allowed {
-            some.insert(tgid);
-        }
+        self.allowed.allow(tgid);
         self.wait(tgid);
     }
 
@@ -333,7 +311,7 @@ impl Runtimes {
                 let layout = w::Runtime { tls, ..layout };
                 if source.read_identities(tgid, &layout).is_ok() {
                     self.known.insert(tgid, layout);
-                    tell!("wakepath: the tasks of Tokio in {} ({tgid}) are told apart from now on", name(tgid));
+                    (self.say)(&format!("the tasks of Tokio in {} ({tgid}) are told apart from now on", name(tgid)));
                 }
             } else if search.is_given_up() {
                 source.forget_identities(tgid);
@@ -375,12 +353,12 @@ impl Runtimes {
         self.refuted += source.forget_identities(tgid).map_or(0, |counted| counted.refuted);
         self.known.remove(&tgid);
         let Some(layout) = layout else { return };
-        let is_probed = place_probes(source, tgid, &layout, &self.allowed);
+        let is_probed = places::place(source, tgid, &layout, &self.allowed, self.say);
         if (is_probed || !needs_probes(&layout)) && source.read_identities(tgid, &layout).is_ok() {
             self.known.insert(tgid, layout);
             if was_helpless {
                 let what = if layout.kind == u32::from(w::RUNTIME_JVM) { "tasks of executors" } else { "requests" };
-                tell!("wakepath: the {what} of {} ({tgid}) are told apart from now on", name(tgid));
+                (self.say)(&format!("the {what} of {} ({tgid}) are told apart from now on", name(tgid)));
             }
         }
     }
@@ -392,11 +370,11 @@ impl Runtimes {
         let is_asked = self.probed.iter().any(|p| p.runtime() == Some(runtime.name)) && self.allowed.allows(tgid);
         if is_asked && self.unread.len() < WAITING_MAX && self.unread.insert(file) {
             let (name, of, version) = (name(tgid), runtime.name, runtime.version);
-            tell!(
-                "wakepath: {} of {name} ({tgid}; {of} {version}) are not told apart, since {}",
+            (self.say)(&format!(
+                "{} of {name} ({tgid}; {of} {version}) are not told apart, since {}",
                 runtime.tasks,
                 why.reason()
-            );
+            ));
         }
     }
 
@@ -429,96 +407,6 @@ impl Runtimes {
     }
 }
 
-/// Whether the process's runtime has its probes now. What was done is said: a probe is an instruction in the memory of somebody
-/// else's program.
-fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allowed: &Allowed) -> bool {
-    if layout.is_marked == 0 || !allowed.allows(tgid) {
-        return false;
-    }
-    let name = name(tgid);
-    let kind = layout.kind as u8;
-    let files = wakepath_runtimes::probing(tgid, kind);
-    if files.is_empty() {
-        let lacks = match kind {
-            w::RUNTIME_GO => "not the functions that make and end goroutines, as Go builds them",
-            w::RUNTIME_TOKIO => "no symbols (it is stripped) of the functions that wake Tokio's tasks",
-            _ => "none of CPython's functions that make contexts",
-        };
-        tell!("wakepath: {name} ({tgid}) has {lacks}: no probes, nothing is changed in it");
-    }
-    let whom = format!("{name} ({tgid})");
-    !files.is_empty() && files.iter().all(|at| place_probes_in(source, at, &whom, layout.is_marked))
-}
-
-/// Places those of one of its files. `whom`: who has it; `marks`: bits of `MARKED_…`, which were asked for.
-fn place_probes_in(source: &mut KernelSource, at: &Probing, whom: &str, marks: u32) -> bool {
-    let (has_channels, has_waits) = (marks & w::MARKED_CHANNELS != 0, marks & w::MARKED_WAITS != 0);
-    let is_asked = |point: Point| (has_channels || !point.is_of_channels()) && (has_waits || !point.is_of_waits());
-    let asked = at.places.iter().filter(|&&(point, _)| is_asked(point));
-    let places: Vec<_> = asked.map(|&(point, place)| (probe(point), place)).collect();
-    if has_channels && !at.places.iter().any(|(point, _)| point.is_of_channels()) {
-        tell!("wakepath: {whom} has not the functions of channels as Go builds them: no probes there");
-    }
-    if has_waits && !at.places.iter().any(|(point, _)| point.is_of_waits()) {
-        tell!("wakepath: {whom} does not park goroutines as Go builds them: what they wait for is not seen");
-    }
-    let what = match at.places.first() {
-        Some((Point::PythonCopies, _)) => "where CPython makes contexts".to_owned(),
-        Some((Point::GreenletMakes, _)) => "where greenlets are made".to_owned(),
-        Some((Point::TokioWakes, _)) => "where Tokio's tasks are made and woken".to_owned(),
-        Some((Point::UvloopQueues, _)) => "where uvloop puts off what tasks write, and leaves contexts,".to_owned(),
-        _ => {
-            let made = if has_waits { "are made, end and wait" } else { "are made and end" };
-            let channels = if has_channels { ", at channels" } else { "" };
-            let has_streams = at.places.iter().any(|(point, _)| point.is_of_streams());
-            let streams = if has_streams { ", at streams of HTTP/2 and gRPC" } else { "" };
-            format!("where goroutines {made}, at net/http's client{channels}{streams},")
-        }
-    };
-    match source.probe_runtime(&at.file, &places) {
-        Ok(true) => tell!(
-            "wakepath: {whom} and all that run the same program or library have {} probes {what} now; they go when \
-             the recording ends",
-            places.len()
-        ),
-        Ok(false) => {}
-        Err(e) => {
-            tell!("wakepath: no probes in {whom}, whose calls may stay open: {e}");
-            return false;
-        }
-    }
-    true
-}
-
-fn probe(point: Point) -> RuntimeProbe {
-    match point {
-        Point::GoTakes => RuntimeProbe::GoTakes,
-        Point::GoWrites => RuntimeProbe::GoWrites,
-        Point::GoMakes => RuntimeProbe::GoMakes,
-        Point::GoEnds => RuntimeProbe::GoEnds,
-        Point::GoGives => RuntimeProbe::GoGives,
-        Point::GoTakesUp => RuntimeProbe::GoTakesUp,
-        Point::GoPuts => RuntimeProbe::GoPuts,
-        Point::GoGets => RuntimeProbe::GoGets,
-        Point::GoCloses => RuntimeProbe::GoCloses,
-        Point::GoParks => RuntimeProbe::GoParks,
-        Point::GoReadies => RuntimeProbe::GoReadies,
-        Point::GoResumes => RuntimeProbe::GoResumes,
-        Point::GoServesHttp2 => RuntimeProbe::GoServesHttp2,
-        Point::GoServesGrpc => RuntimeProbe::GoServesGrpc,
-        Point::GoAsksForMaker => RuntimeProbe::GoAsksForMaker,
-        Point::GoPutsFrame => RuntimeProbe::GoPutsFrame,
-        Point::GoWritesHeaders => RuntimeProbe::GoWritesHeaders,
-        Point::PythonCopies => RuntimeProbe::PythonCopies,
-        Point::PythonMakes => RuntimeProbe::PythonMakes,
-        Point::UvloopQueues => RuntimeProbe::UvloopQueues,
-        Point::UvloopLeaves => RuntimeProbe::UvloopLeaves,
-        Point::GreenletMakes => RuntimeProbe::GreenletMakes,
-        Point::TokioWakes => RuntimeProbe::TokioWakes,
-        Point::TokioSpawns => RuntimeProbe::TokioSpawns,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -531,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_runtime_that_comes_as_a_library_is_looked_for_when_threads_are_made() {
-        let mut runtimes = Runtimes::default();
+        let mut runtimes = Runtimes::new(Vec::new(), Allowed::All, |_| {});
         let mut looked_at = Vec::new();
         for thread in 1..=9 {
             told(&mut runtimes, w::TASK_FORK, 7, 7 + thread);
