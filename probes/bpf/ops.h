@@ -132,19 +132,26 @@ static __always_inline void turn(struct flow_state *f, u8 op)
 	look(f);
 }
 
-/* The frames of an operation are followed by who called for its record: there is no room left on the stack here. */
-static __always_inline void note_frames(struct cpu_state *c, struct flow_state *f, struct moved *m, struct place *p, u64 now)
+/* An operation whose frames are to be followed; 0 where they cannot be. Who called for its record does that: there is no room left on
+ * the stack here. */
+static __always_inline struct followed *note_frames(struct flow_state *f, struct moved *m, struct place *p, u64 now)
 {
+	struct followed *w;
+
 	if (!p->buffer || p->count > 1 || is_many(m->class)) {
 		/* some pass by unseen */
 		f->phase[m->op & 1] = PHASE_UNKNOWN;
-		return;
+		return 0;
 	}
-	c->more_flow = m->flow;
-	c->more_buffer = p->buffer;
-	c->more_ns = now;
-	c->more_bytes = m->bytes;
-	c->more_way = m->op | (p->count ? MORE_IN_IOVEC : 0) | (m->bytes > HEAD_MAX ? MORE_LAST : 0);
+	w = followed_here();
+	if (!w)
+		return 0;
+	w->flow = m->flow;
+	w->buffer = p->buffer;
+	w->ns = now;
+	w->bytes = m->bytes;
+	w->way = m->op | (p->count ? MORE_IN_IOVEC : 0) | (m->bytes > HEAD_MAX ? MORE_LAST : 0);
+	return w;
 }
 
 /* What the first bytes of a message tell of the flow's protocol. */
@@ -261,14 +268,15 @@ static __always_inline void fill_op(struct wp_op *r, struct task_struct *task, s
 }
 
 /* Writes one operation. `f` follows a stream's direction; 0 where no payload is wanted (pipes, control) and for
- * datagrams, each of which is a message. Inlined into its callers: the hot path. */
-static __always_inline void emit_op(struct task_struct *task, struct pt_regs *regs, struct flow_state *f,
-				    struct moved *m, u64 now)
+ * datagrams, each of which is a message. Inlined into its callers: the hot path. Returns what its caller is to `follow`. */
+static __always_inline struct followed *emit_op(struct task_struct *task, struct pt_regs *regs, struct flow_state *f,
+						struct moved *m, u64 now)
 {
 	struct cpu_state *c = this_cpu();
 	bool has_peer = m->datagram && m->readable && m->bytes > 0, is_body = moves_body(f, m);
 	u32 head = 0, peer = 0, named = 0, size;
 	struct wp_logical who = {};
+	struct followed *frames = 0;
 	u64 position;
 	struct wp_op *r;
 	void *rest;
@@ -288,7 +296,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
 	if (f && m->bytes > 0 && !is_body && (f->streams & STREAMS_FRAMED || (f->streams && m->bytes > HEAD_MAX)))
-		note_frames(c, f, m, &p, now);
+		frames = note_frames(f, m, &p, now);
 	who.runtime = m->op;
 	if (runtime_processes && logical_task(&who, m->flow, now)) {
 		named = sizeof(who);
@@ -300,10 +308,11 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	r = reserve(c, size, DROP_OP, &position);
 	if (!r) {
 		/* where its frames end is kept all the same */
-		c->more_way &= ~MORE_LAST;
-		return;
+		if (frames)
+			frames->way &= ~MORE_LAST;
+		return frames;
 	}
-	if (c->more_flow && m->bytes > HEAD_MAX)
+	if (frames && m->bytes > HEAD_MAX)
 		m->op |= SUB_GOES_ON;
 	rest = r + 1;
 	if (named) {
@@ -318,6 +327,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		head = take_head(c, f, m, &p, rest + peer, (position & (cfg_ring_bytes - 1)) + sizeof(*r) + named + peer, head);
 	fill_op(r, task, regs, m, head, now);
 	commit(r, position, size, KIND_OP, m->op);
+	return frames;
 }
 
 #endif

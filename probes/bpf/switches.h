@@ -104,15 +104,100 @@ static __always_inline u8 is_throttled(struct task_struct *task)
 
 #define AMID_TIMER 0x80
 
+/* The state of a task that leaves its processor, 0 where it has none. Never allocated here: the run queue's lock is held, and an
+ * allocation may wake a task that needs it. The fork makes it, and the iterator for whoever was there before; where the kernel left
+ * the fork's program out (it was preempted in another's), a free slot will do. */
+static __always_inline struct task_state *state_of_leaving(struct cpu_state *c, struct task_struct *prev, bool is_dead)
+{
+	struct task_state *t = state_of(prev);
+
+	if (!t && !is_dead) {
+		t = claim_slot(prev);
+		if (!t)
+			lost(c, cfg_watch_all ? DROP_WAIT : DROP_OTHERS);
+	}
+	return t;
+}
+
+/* Where in its program a task goes to sleep. */
+static __always_inline void note_sleep(void *ctx, struct task_struct *prev, struct task_state *t)
+{
+	struct pt_regs *regs = regs_of(prev);
+
+	t->syscall = recorded_call(regs);
+	t->arg0 = slept_with(t->syscall, regs);
+	if (t->syscall == FUTEX_CALL)
+		t->rcv_seq = is_recorded(prev, t) ? lock_slept_for(prev, regs) : 0;
+	if (cfg_stacks)
+		t->stack = stack_now(ctx, t, prev);
+}
+
+/* A task leaves its processor to `next`: its wait begins. `state`: what it sleeps in, 0 = it could run on. */
+static __always_inline void leave(void *ctx, struct task_struct *prev, struct task_state *t, struct task_struct *next, u32 state, u8 amid,
+				  u64 now)
+{
+	/* a signal is pending for who is to be frozen: only in the freezer itself it can sleep so */
+	if (state & TASK_INTERRUPTIBLE && field(prev, jobctl) & JOBCTL_TRAP_FREEZE)
+		state |= TASK_FROZEN;
+	t->state = state & 0xffff;
+	/* behind the state: a waking on another processor looks at both */
+	store_ordered(&t->blocked_ns, now);
+	t->syscall = NO_SYSCALL;
+	t->amid = amid;
+	t->runtime = runtime_processes && !(prev->flags & PF_KTHREAD) ? leaves_in_name_of(prev, t) : 0;
+	if (cfg_stacks)
+		t->stack = NO_STACK;
+	if (!state) {
+		t->by_tid = next->pid;
+		t->woken_ns = 0;
+		t->throttled = is_throttled(prev);
+	} else if (!(prev->flags & PF_KTHREAD)) {
+		note_sleep(ctx, prev, t);
+	}
+}
+
+/* Where tasks are selected: keeps that a task had this processor. Whether it is selected, and could run on. */
+static __always_inline bool note_left(struct cpu_state *c, struct task_struct *prev, struct task_state *t, bool is_dead, u64 now)
+{
+	bool is_own = t && is_watched(t, prev);
+
+	if (t)
+		t->cpu = bpf_get_smp_processor_id();
+	if (!is_own)
+		note_stay(c, prev, t, now, is_dead);
+	if (!is_own && (!t || !t->related))
+		c->others_ns += now - c->came_ns;
+	return is_own && t->state == 0;
+}
+
+/* A task comes onto this processor. `is_named`: a record of who left it will name this task. */
+static __always_inline void come(struct cpu_state *c, struct task_struct *next, bool is_named, u64 now)
+{
+	struct task_state *t = state_of(next);
+
+	if (is_named && t && !is_watched(t, next))
+		tell_task(next, t);
+	if (t && t->blocked_ns > RUNS) {
+		came(next, t, now);
+		if (t->amid) {
+			c->softirq = t->amid & ~AMID_TIMER;
+			c->timer = t->amid >> 7;
+			t->amid = 0;
+		}
+	} else if (t) {
+		if (t->blocked_ns == RUNS)
+			lost(c, cfg_watch_all || is_watched(t, next) ? DROP_SWITCH : DROP_OTHERS);
+		t->blocked_ns = RUNS;
+	}
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct cpu_state *c = this_cpu();
 	struct task_state *t;
-	struct pt_regs *regs;
-	u32 state;
-	bool leaves_own = false;
+	bool leaves_own = false, is_dead = prev_state & TASK_DEAD;
 	u8 amid = c->softirq | (c->timer ? AMID_TIMER : 0);
 
 	clear_marks(c);
@@ -121,55 +206,14 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (amid)
 		c->softirq = c->timer = 0;
 	if (prev->pid && prev->tgid != cfg_agent_tgid) {
-		/* never allocated here: the run queue's lock is held, and an allocation may wake a task that needs it. The fork
-		 * makes it, and the iterator for whoever was there before; where the kernel left the fork's program out
-		 * (it was preempted in another's), a free slot will do. */
-		t = state_of(prev);
-		if (!t && !(prev_state & TASK_DEAD)) {
-			t = claim_slot(prev);
-			if (!t)
-				lost(c, cfg_watch_all ? DROP_WAIT : DROP_OTHERS);
-		}
-		if (t) {
-			if (t->blocked_ns > RUNS)
-				came_unseen(c, prev, t, now);
-			/* a task on its way to sleep that is preempted is still to run */
-			state = preempt ? 0 : prev_state;
-			/* a signal is pending for who is to be frozen: only in the freezer itself it can sleep so */
-			if (state & TASK_INTERRUPTIBLE && field(prev, jobctl) & JOBCTL_TRAP_FREEZE)
-				state |= TASK_FROZEN;
-			t->state = state & 0xffff;
-			/* behind the state: a waking on another processor looks at both */
-			store_ordered(&t->blocked_ns, now);
-			t->syscall = NO_SYSCALL;
-			t->amid = amid;
-			t->runtime = runtime_processes && !(prev->flags & PF_KTHREAD) ? leaves_in_name_of(prev, t) : 0;
-			if (cfg_stacks)
-				t->stack = NO_STACK;
-			if (!state) {
-				t->by_tid = next->pid;
-				t->woken_ns = 0;
-				t->throttled = is_throttled(prev);
-			} else if (!(prev->flags & PF_KTHREAD)) {
-				regs = regs_of(prev);
-				t->syscall = recorded_call(regs);
-				t->arg0 = slept_with(t->syscall, regs);
-				if (t->syscall == FUTEX_CALL)
-					t->rcv_seq = is_recorded(prev, t) ? lock_slept_for(prev, regs) : 0;
-				if (cfg_stacks)
-					t->stack = stack_now(ctx, t, prev);
-			}
-		}
-		if (!cfg_watch_all) {
-			leaves_own = t && is_watched(t, prev);
-			if (t)
-				t->cpu = bpf_get_smp_processor_id();
-			if (!leaves_own)
-				note_stay(c, prev, t, now, prev_state & TASK_DEAD);
-			if (!leaves_own && (!t || !t->related))
-				c->others_ns += now - c->came_ns;
-			leaves_own = leaves_own && t->state == 0;
-		}
+		t = state_of_leaving(c, prev, is_dead);
+		if (t && t->blocked_ns > RUNS)
+			came_unseen(c, prev, t, now);
+		/* a task on its way to sleep that is preempted is still to run */
+		if (t)
+			leave(ctx, prev, t, next, preempt ? 0 : prev_state, amid, now);
+		if (!cfg_watch_all)
+			leaves_own = note_left(c, prev, t, is_dead, now);
 		/* it does not come again */
 		if (t && t->state & TASK_DEAD)
 			leave_slot(t, prev);
@@ -181,24 +225,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		c->on_tid = next->pid;
 		c->on_tgid = next->tgid;
 	}
-	if (next->pid && next->tgid != cfg_agent_tgid) {
-		t = state_of(next);
-		/* its record will name who took the processor */
-		if (leaves_own && t && !is_watched(t, next))
-			tell_task(next, t);
-		if (t && t->blocked_ns > RUNS) {
-			came(next, t, now);
-			if (t->amid) {
-				c->softirq = t->amid & ~AMID_TIMER;
-				c->timer = t->amid >> 7;
-				t->amid = 0;
-			}
-		} else if (t) {
-			if (t->blocked_ns == RUNS)
-				lost(c, cfg_watch_all || is_watched(t, next) ? DROP_SWITCH : DROP_OTHERS);
-			t->blocked_ns = RUNS;
-		}
-	}
+	if (next->pid && next->tgid != cfg_agent_tgid)
+		come(c, next, leaves_own, now);
 	return 0;
 }
 

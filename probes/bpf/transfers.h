@@ -101,8 +101,7 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 		}
 		return 0;
 	}
-	emit_op(task, regs, m.datagram ? 0 : f, &m, now);
-	follow_noted(c);
+	follow(emit_op(task, regs, m.datagram ? 0 : f, &m, now), f);
 	return 0;
 }
 
@@ -138,6 +137,62 @@ __noinline int on_later(u64 flow, u64 arrived_ns, u32 seq_end, s32 bytes, u32 in
 	return 0;
 }
 
+static const struct pipe_state no_pipe;
+
+/* Numbers the bytes that were moved through a pipe; false where nothing was, or nothing could be kept of it. */
+static __always_inline bool move_in_pipe(struct moved *m, struct file *file)
+{
+	u64 ino = field(file, f_inode, i_ino);
+	struct pipe_state *p;
+
+	if (m->bytes < 0 || (m->bytes == 0 && m->op == OP_SEND))
+		return false;
+	p = bpf_map_lookup_elem(&pipes, &ino);
+	if (!p) {
+		bpf_map_update_elem(&pipes, &ino, &no_pipe, BPF_ANY);
+		p = bpf_map_lookup_elem(&pipes, &ino);
+		if (!p)
+			return false;
+	}
+	m->flow = FLOW_PIPE_BIT | ino;
+	m->flags = OPF_COUNTED;
+	m->seq_end = m->bytes + __sync_fetch_and_add(m->op == OP_SEND ? &p->written : &p->read, m->bytes);
+	return true;
+}
+
+/* Numbers the bytes that were moved through an untyped socket, whose state may be 0. `behind`: bytes that the same call moved after
+ * these. */
+static __always_inline void number_at(struct moved *m, struct sock *sk, struct flow_state *f, u32 behind)
+{
+	u32 n = m->bytes > 0 ? m->bytes : 0;
+
+	if (field(sk, sk_protocol) == IPPROTO_TCP && field(sk, __sk_common.skc_family) != AF_UNIX) {
+		struct tcp_sock *tp = (struct tcp_sock *)sk;
+
+		if (m->op == OP_SEND) {
+			m->seq_end = field(tp, write_seq);
+			/* before Linux 6.2 each field takes a helper's call */
+			if (CAN_CAST && f)
+				m->flags |= held_for(cast(struct tcp_sock, tp), f);
+		} else {
+			u32 next = field(tp, rcv_nxt), copied = field(tp, copied_seq);
+
+			m->seq_end = without_fin(copied, next, field(sk, __sk_common.skc_flags));
+			if (next != copied)
+				m->flags |= OPF_MORE;
+		}
+		m->seq_end -= behind;
+	} else {
+		m->flags = OPF_COUNTED;
+		if (f) {
+			m->datagram = field(sk, sk_type) == SOCK_DGRAM;
+			m->seq_end = n + __sync_fetch_and_add(m->op == OP_SEND ? &f->sent : &f->received, n);
+		} else {
+			m->flags |= OPF_UNNUMBERED;
+		}
+	}
+}
+
 /* A send or receive on whatever a descriptor names, from the system call's exit: pipes always, sockets where the
  * kernel has no hook of its own (before 6.3, and for splice). `part` is which message of a call that moves several
  * (low half), and the bytes of those behind it (high half). A global function: verified once, whoever calls it. */
@@ -147,13 +202,11 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 	struct pt_regs *regs = regs_of(task);
 	struct file *file = file_at(task, fd);
 	struct flow_state *f = 0;
-	struct pipe_state *p, none = {};
 	struct moved m = {};
 	struct sock *sk;
 	u32 n = ret > 0 ? ret : 0;
-	u64 now, ino;
+	u64 now;
 	u16 mode;
-	bool splice;
 
 	if (!file)
 		return 0;
@@ -168,30 +221,17 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 	m.index = (u32)part;
 	m.class = syscall_class[call_number(regs) & (SYSCALLS - 1)];
 	if (mode == S_IFIFO) {
-		if (ret < 0 || (ret == 0 && op == OP_SEND))
-			return 0;
-		ino = field(file, f_inode, i_ino);
-		p = bpf_map_lookup_elem(&pipes, &ino);
-		if (!p) {
-			bpf_map_update_elem(&pipes, &ino, &none, BPF_ANY);
-			p = bpf_map_lookup_elem(&pipes, &ino);
-			if (!p)
-				return 0;
-		}
-		m.flow = FLOW_PIPE_BIT | ino;
-		m.flags = OPF_COUNTED;
-		m.seq_end = n + __sync_fetch_and_add(op == OP_SEND ? &p->written : &p->read, n);
-		emit_op(task, regs, 0, &m, now);
+		if (move_in_pipe(&m, file))
+			emit_op(task, regs, 0, &m, now);
 		return 0;
 	}
-	splice = m.class == SC_SPLICE && op == OP_RECV;
-	if (cfg_sock_hooks && !splice)
+	/* splice out of a socket passes the hooks by */
+	if (cfg_sock_hooks && (m.class != SC_SPLICE || op != OP_RECV))
 		return 0;
 	sk = sock_in(file);
 	if (!sk || is_idle(ret, op, field(sk, sk_type), field(sk, sk_shutdown)))
 		return 0;
 	if (cfg_sock_hooks) {
-		/* splice out of a socket passes the hooks by */
 		m.flow = field(sk, __sk_common.skc_cookie.counter);
 		if (!m.flow || field(sk, sk_type) == SOCK_DGRAM)
 			return 0;
@@ -200,37 +240,12 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 		if (!f)
 			return 0;
 		m.flow = f->id;
-		this_cpu()->more_socket = (u64)sk;
 	}
-	if (field(sk, sk_protocol) == IPPROTO_TCP && field(sk, __sk_common.skc_family) != AF_UNIX) {
-		struct tcp_sock *tp = (struct tcp_sock *)sk;
-
-		if (op == OP_SEND) {
-			m.seq_end = field(tp, write_seq);
-			/* before Linux 6.2 each field takes a helper's call */
-			if (CAN_CAST && f)
-				m.flags |= held_for(cast(struct tcp_sock, tp), f);
-		} else {
-			u32 next = field(tp, rcv_nxt), copied = field(tp, copied_seq);
-
-			m.seq_end = without_fin(copied, next, field(sk, __sk_common.skc_flags));
-			if (next != copied)
-				m.flags |= OPF_MORE;
-		}
-		m.seq_end -= (u32)(part >> 32);
-	} else {
-		m.flags = OPF_COUNTED;
-		if (f) {
-			m.datagram = field(sk, sk_type) == SOCK_DGRAM;
-			m.seq_end = n + __sync_fetch_and_add(op == OP_SEND ? &f->sent : &f->received, n);
-		} else {
-			m.flags |= OPF_UNNUMBERED;
-		}
-	}
+	number_at(&m, sk, f, part >> 32);
 	if (f && !f->announced)
 		announce(sk, f, FLOW_MET, task->tgid, now, peer_at(sk), op == OP_SEND ? n : 0, op == OP_RECV ? n : 0);
 	m.readable = f != 0;
-	emit_op(task, regs, m.datagram ? 0 : f, &m, now);
+	follow(emit_op(task, regs, m.datagram ? 0 : f, &m, now), f);
 	return 0;
 }
 
