@@ -102,11 +102,26 @@ struct {
 	__type(value, struct followed);
 } followed_frames SEC(".maps");
 
-static __always_inline struct followed *followed_here(void)
+/* Bytes passed by unseen: where the next frame begins is not known. */
+static __always_inline void lose_frames(struct flow_state *f, u8 op)
+{
+	f->phase[op & 1] = PHASE_UNKNOWN;
+}
+
+/* An operation whose frames are to be followed, by who called for its record. `way`: OP_, and MORE_IN_IOVEC. */
+static __always_inline struct followed *note_frames(u64 flow, u64 buffer, u32 bytes, u32 way, u64 now)
 {
 	u32 zero = 0;
+	struct followed *w = bpf_map_lookup_elem(&followed_frames, &zero);
 
-	return bpf_map_lookup_elem(&followed_frames, &zero);
+	if (!w)
+		return 0;
+	w->flow = flow;
+	w->buffer = buffer;
+	w->ns = now;
+	w->bytes = bytes;
+	w->way = way | (bytes > HEAD_MAX ? MORE_LAST : 0);
+	return w;
 }
 
 /* Writes a piece of an operation, of at most HEAD_MAX bytes; how many it has. */
@@ -230,10 +245,13 @@ __noinline int follow_frames(struct followed *w)
 		}
 		/* behind its first four bytes nothing of a header need be looked at */
 		if (have < 4) {
-			if (bpf_probe_read_user(&word, 4, (void *)(w->buffer + at)))
+			/* no more than there is: behind a buffer may be a page that is not there */
+			u32 left = bytes - at < 4 ? bytes - at : 4;
+
+			word = 0;
+			asm volatile("" : "+r"(left));
+			if (left > 4 || bpf_probe_read_user(&word, left, (void *)(w->buffer + at)))
 				return 0;
-			if (bytes - at < 4)
-				word &= (1 << 8 * (bytes - at & 3)) - 1;
 			part |= word << 8 * have;
 		}
 		if (bytes - at < FRAME_HEADER - have) {

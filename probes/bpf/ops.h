@@ -132,28 +132,6 @@ static __always_inline void turn(struct flow_state *f, u8 op)
 	look(f);
 }
 
-/* An operation whose frames are to be followed; 0 where they cannot be. Who called for its record does that: there is no room left on
- * the stack here. */
-static __always_inline struct followed *note_frames(struct flow_state *f, struct moved *m, struct place *p, u64 now)
-{
-	struct followed *w;
-
-	if (!p->buffer || p->count > 1 || is_many(m->class)) {
-		/* some pass by unseen */
-		f->phase[m->op & 1] = PHASE_UNKNOWN;
-		return 0;
-	}
-	w = followed_here();
-	if (!w)
-		return 0;
-	w->flow = m->flow;
-	w->buffer = p->buffer;
-	w->ns = now;
-	w->bytes = m->bytes;
-	w->way = m->op | (p->count ? MORE_IN_IOVEC : 0) | (m->bytes > HEAD_MAX ? MORE_LAST : 0);
-	return w;
-}
-
 /* What the first bytes of a message tell of the flow's protocol. */
 static __always_inline void learn_streams(struct flow_state *f, u64 first, u32 bytes)
 {
@@ -295,8 +273,12 @@ static __always_inline struct followed *emit_op(struct task_struct *task, struct
 		peer = PEER_BYTES;
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
-	if (f && m->bytes > 0 && !is_body && (f->streams & STREAMS_FRAMED || (f->streams && m->bytes > HEAD_MAX)))
-		frames = note_frames(f, m, &p, now);
+	if (f && m->bytes > 0 && !is_body && (f->streams & STREAMS_FRAMED || (f->streams && m->bytes > HEAD_MAX))) {
+		if (!p.buffer || p.count > 1 || is_many(m->class))
+			lose_frames(f, m->op);
+		else
+			frames = note_frames(m->flow, p.buffer, m->bytes, m->op | (p.count ? MORE_IN_IOVEC : 0), now);
+	}
 	who.runtime = m->op;
 	if (runtime_processes && logical_task(&who, m->flow, now)) {
 		named = sizeof(who);
