@@ -251,7 +251,7 @@ static __always_inline struct followed *emit_op(struct task_struct *task, struct
 						struct moved *m, u64 now)
 {
 	struct cpu_state *c = this_cpu();
-	bool has_peer = m->datagram && m->readable && m->bytes > 0, is_body = moves_body(f, m);
+	bool is_body = moves_body(f, m);
 	u32 head = 0, peer = 0, named = 0, size;
 	struct wp_logical who = {};
 	struct followed *frames = 0;
@@ -265,11 +265,11 @@ static __always_inline struct followed *emit_op(struct task_struct *task, struct
 			m->flags |= OPF_UNREADABLE;
 		else
 			head = head_of(f, m, &p);
-	} else if (!cfg_head_bytes && has_peer) {
+	} else if (!cfg_head_bytes && m->datagram && m->readable && m->bytes > 0) {
 		/* without payload, the peer of a datagram still tells the flow */
 		find_place(&p, regs, m->class, m->index);
 	}
-	if (has_peer && p.name)
+	if (m->datagram && p.name)
 		peer = PEER_BYTES;
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;

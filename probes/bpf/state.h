@@ -233,8 +233,9 @@ static __always_inline struct cpu_state *this_cpu(void)
 }
 
 /* A slot of `bytes` (a multiple of 8, at most RING_SLACK) in this processor's ring, or 0 where it is full.
- * Interrupts nest on one processor: the reservation is atomic, the commit mark is written last, and the agent
- * stops at the first slot whose mark is not there yet. No lock, no wake-up. */
+ * Interrupts nest on one processor, and a probe in a program may be preempted here: the reservation is atomic, the commit
+ * mark is written last, and the agent stops at the first slot whose mark is not there yet. How long it waits for one whose
+ * task does not run: HOLD_NS in crates/capture/src/kernel/rings.rs. No lock, no wake-up. */
 static __always_inline void *reserve(struct cpu_state *c, u32 bytes, u32 drop, u64 *position)
 {
 	u32 cpu = bpf_get_smp_processor_id();
