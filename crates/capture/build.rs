@@ -10,6 +10,8 @@ fn main() {
         .source(folder.join("wakepath.bpf.c"))
         // v3 has atomics that return the old value; no host headers, so that every machine builds the same
         .clang_args(["-mcpu=v3", "-nostdinc", "-Wall", "-Werror"])
+        // kept, for the test that looks into it
+        .obj(out.join("wakepath.bpf.o"))
         .build_and_generate(out.join("wakepath.skel.rs"))
         .expect("the kernel programs compile: is clang (14 or later) installed?");
 }

@@ -74,39 +74,87 @@ static __always_inline bool is_within_data(struct flow_state *f, u8 op, u32 byte
 	return true;
 }
 
-/* Writes a piece of an operation, of at most HEAD_MAX bytes; how many it has. */
-__noinline int take_piece(u64 buffer, u32 at, u32 length, u32 way)
+/* An operation whose frames are followed: what it is, and how far they were. */
+struct followed {
+	u64 flow;
+	u64 buffer;
+	u64 ns;
+	u32 bytes;
+	u32 way; /* OP_, with MORE_LAST where pieces are taken, and MORE_IN_IOVEC */
+	u32 at; /* where the next frame begins */
+	/* what is wanted and not yet taken lies between these */
+	u32 from;
+	u32 to;
+	u32 taken; /* bytes of pieces so far */
+	u32 have; /* so many bytes of a frame's header lie in the operation before; its first four are in `part` */
+	u32 part;
+	u32 next; /* flow_state.phase when the operation is over */
+	u32 data; /* PHASE_DATA where the last frame is of data, else 0 */
+};
+
+/* Not on the stack, of which the programs that record operations have none left (before Linux 6.13 a chain of calls has 512 bytes in all).
+ * One a processor is enough: these programs are not preempted, and nothing that interrupts them records an operation. Only
+ * note_frames looks here; everything else has it as an argument. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct followed);
+} followed_frames SEC(".maps");
+
+/* Bytes passed by unseen: where the next frame begins is not known. */
+static __always_inline void lose_frames(struct flow_state *f, u8 op)
 {
-	struct cpu_state *c = this_cpu();
+	f->phase[op & 1] = PHASE_UNKNOWN;
+}
+
+/* An operation whose frames are to be followed, by who called for its record. `way`: OP_, and MORE_IN_IOVEC. */
+static __always_inline struct followed *note_frames(u64 flow, u64 buffer, u32 bytes, u32 way, u64 now)
+{
+	u32 zero = 0;
+	struct followed *w = bpf_map_lookup_elem(&followed_frames, &zero);
+
+	if (!w)
+		return 0;
+	w->flow = flow;
+	w->buffer = buffer;
+	w->ns = now;
+	w->bytes = bytes;
+	w->way = way | (bytes > HEAD_MAX ? MORE_LAST : 0);
+	return w;
+}
+
+/* Writes a piece of an operation, of at most HEAD_MAX bytes; how many it has. */
+__noinline int take_piece(const struct followed *w, u32 at, u32 length, u32 way)
+{
 	u32 size = sizeof(struct wp_more) + ((length + 7) & ~7u);
 	struct wp_more *r;
 	u64 position;
 
-	if (length > HEAD_MAX)
+	if (!w || length > HEAD_MAX)
 		return 0;
-	r = reserve(c, size, DROP_OP, &position);
+	r = reserve(this_cpu(), size, DROP_OP, &position);
 	if (!r)
 		return 0;
-	r->ts_ns = c->more_ns;
-	r->flow = c->more_flow;
+	r->ts_ns = w->ns;
+	r->flow = w->flow;
 	r->at = at;
-	r->bytes = take(r + 1, 0, length, buffer + at, length) & 0x7fffffff;
+	r->bytes = take(r + 1, 0, length, w->buffer + at, length) & 0x7fffffff;
 	length = r->bytes;
 	commit(r, position, size, KIND_MORE, way);
 	return length;
 }
 
-/* Writes bytes of an operation in pieces. `span`: where they begin (low half), and how many. `way`: OP_, and MORE_LAST where nothing
- * more comes. */
-__noinline int take_more(u64 buffer, u64 span, u32 way)
+/* Writes bytes of an operation in pieces. `way`: OP_, and MORE_LAST where nothing more comes. */
+__noinline int take_more(const struct followed *w, u32 at, u32 bytes, u32 way)
 {
-	u32 at = span, bytes = span >> 32, i;
+	u32 i;
 
 	for (i = 0; i < PIECES_MAX; i++) {
 		bool is_last = bytes <= HEAD_MAX || i + 1 == PIECES_MAX;
 		u32 length = bytes < HEAD_MAX ? bytes : HEAD_MAX;
 
-		if (take_piece(buffer, at, length, is_last ? way : way & ~MORE_LAST) != length || is_last)
+		if (take_piece(w, at, length, is_last ? way : way & ~MORE_LAST) != length || is_last)
 			break;
 		bytes -= length;
 		at += length;
@@ -115,152 +163,141 @@ __noinline int take_more(u64 buffer, u64 span, u32 way)
 }
 
 /* A run of bytes of an operation that are wanted, as far as they are behind its head. Where none are, an empty last piece says so. */
-static __always_inline void take_run(struct cpu_state *c, u32 way)
+static __always_inline void take_run(struct followed *w, u32 way)
 {
-	u64 from = c->more_from, to = c->more_to;
+	u32 from = w->from, to = w->to;
 
-	if (to > c->more_bytes)
-		to = c->more_bytes;
+	if (to > w->bytes)
+		to = w->bytes;
 	if (from < HEAD_MAX)
 		from = HEAD_MAX;
 	if (to < from)
 		to = from;
 	if ((way & MORE_LAST) || to > from)
-		take_more(c->more_buffer, from | (to - from) << 32, way);
-	c->more_taken += to - from;
-}
-
-static __always_inline struct flow_state *followed(struct cpu_state *c)
-{
-	u32 key = c->more_flow & (FLOW_SLOTS - 1);
-	struct flow_state *f;
-
-	if (cfg_sock_hooks)
-		f = bpf_map_lookup_elem(&flow_slots, &key);
-	else
-		f = bpf_map_lookup_elem(&flows_by_address, &c->more_socket);
-	return f && f->id == c->more_flow ? f : 0;
+		take_more(w, from, to - from, way);
+	w->taken += to - from;
 }
 
 /* Finds where in an operation the next frame begins: behind what is left of the one before. 0: that is not known. */
-__noinline int begin_frames(void)
+__noinline int begin_frames(struct followed *w, const struct flow_state *f)
 {
-	struct cpu_state *c = this_cpu();
-	struct flow_state *f = followed(c);
 	u32 phase;
 	u64 word = 0;
 
-	c->more_at = c->more_from = c->more_to = c->more_taken = c->more_part = c->more_have = 0;
-	c->more_next = PHASE_UNKNOWN;
-	if (!f || c->more_bytes > 1u << 30)
+	if (!w || !f)
 		return 0;
-	if (c->more_way & MORE_IN_IOVEC) {
-		if (bpf_probe_read_user(&word, sizeof(word), (void *)c->more_buffer))
+	w->at = w->from = w->to = w->taken = w->part = w->have = w->data = 0;
+	w->next = PHASE_UNKNOWN;
+	if (w->bytes > 1u << 30)
+		return 0;
+	if (w->way & MORE_IN_IOVEC) {
+		if (bpf_probe_read_user(&word, sizeof(word), (void *)w->buffer))
 			return 0;
-		c->more_buffer = word;
+		w->buffer = word;
 	}
-	phase = f->phase[c->more_way & 1];
+	phase = f->phase[w->way & 1];
 	if (phase >= PHASE_HEADER) {
-		c->more_have = phase & 0xff;
-		c->more_part = f->part[c->more_way & 1];
+		w->have = phase & 0xff;
+		w->part = f->part[w->way & 1];
 		return 1;
 	}
-	c->more_data = phase & PHASE_DATA;
+	w->data = phase & PHASE_DATA;
 	if (phase != PHASE_UNKNOWN) {
-		c->more_at = (phase & ~PHASE_DATA) - PHASE_BORDER;
+		w->at = (phase & ~PHASE_DATA) - PHASE_BORDER;
 		return 1;
 	}
-	if (c->more_bytes < sizeof(word) || bpf_probe_read_user(&word, sizeof(word), (void *)c->more_buffer))
+	if (w->bytes < sizeof(word) || bpf_probe_read_user(&word, sizeof(word), (void *)w->buffer))
 		return 0;
 	if (!(f->streams & STREAMS_FRAMED)) {
 		/* commands of Redis, one behind the other: all of them */
-		if ((u8)word == '*' && c->more_bytes <= COMMANDS_MAX)
-			c->more_to = c->more_bytes;
+		if ((u8)word == '*' && w->bytes <= COMMANDS_MAX)
+			w->to = w->bytes;
 		return 0;
 	}
 	if ((u32)word == 0x20495250 /* PRI_ */)
-		c->more_at = 24;
+		w->at = 24;
 	/* what is skipped must be sure: a frame of SETTINGS that was read apart from its header may look like one of data */
-	return c->more_at || begins_frame(word) || (!(f->streams & STREAMS_HTTP2) && begins_data(word));
+	return w->at || begins_frame(word) || (!(f->streams & STREAMS_HTTP2) && begins_data(word));
 }
 
 /* Follows some frames of an operation, and takes those behind its head but for their bodies. 0: these were all. */
-__noinline int follow_frames(void)
+__noinline int follow_frames(struct followed *w)
 {
-	struct cpu_state *c = this_cpu();
-	u32 bytes = c->more_bytes, at = c->more_at, have = c->more_have, part = c->more_part, body, word, i;
+	u32 bytes, at, have, part, body, word, i;
 
+	if (!w)
+		return 0;
+	bytes = w->bytes, at = w->at, have = w->have, part = w->part;
 	for (i = 0; i < FRAMES_A_TURN; i++) {
 		if (at >= bytes) {
-			c->more_next = PHASE_BORDER + at - bytes;
+			w->next = PHASE_BORDER + at - bytes;
 			if (at > bytes)
-				c->more_next |= c->more_data;
+				w->next |= w->data;
 			return 0;
 		}
-		if (at > c->more_to) {
+		if (at > w->to) {
 			/* a body lies between */
-			if (c->more_way & MORE_LAST)
-				take_run(c, c->more_way & 0xf);
-			c->more_from = c->more_to = at;
-			if (c->more_taken > MORE_MAX)
+			if (w->way & MORE_LAST)
+				take_run(w, w->way & 0xf);
+			w->from = w->to = at;
+			if (w->taken > MORE_MAX)
 				return 0;
 		}
 		/* behind its first four bytes nothing of a header need be looked at */
 		if (have < 4) {
-			if (bpf_probe_read_user(&word, 4, (void *)(c->more_buffer + at)))
+			/* no more than there is: behind a buffer may be a page that is not there */
+			u32 left = bytes - at < 4 ? bytes - at : 4;
+
+			word = 0;
+			asm volatile("" : "+r"(left));
+			if (left > 4 || bpf_probe_read_user(&word, left, (void *)(w->buffer + at)))
 				return 0;
-			if (bytes - at < 4)
-				word &= (1 << 8 * (bytes - at & 3)) - 1;
 			part |= word << 8 * have;
 		}
 		if (bytes - at < FRAME_HEADER - have) {
-			c->more_part = part;
-			c->more_next = PHASE_HEADER + have + bytes - at;
-			c->more_to = bytes;
+			w->part = part;
+			w->next = PHASE_HEADER + have + bytes - at;
+			w->to = bytes;
 			return 0;
 		}
 		body = (u8)part << 16 | (u8)(part >> 8) << 8 | (u8)(part >> 16);
 		if (body > FRAME_MAX || part >> 24 > 16)
 			return 0;
 		at += FRAME_HEADER - have;
-		c->more_to = at + (!(part >> 24) && body > BODY_TAKEN ? 0 : body);
+		w->to = at + (!(part >> 24) && body > BODY_TAKEN ? 0 : body);
 		at += body;
-		c->more_data = part >> 24 ? 0 : PHASE_DATA;
+		w->data = part >> 24 ? 0 : PHASE_DATA;
 		part = have = 0;
 	}
-	c->more_at = at;
-	c->more_part = c->more_have = 0;
+	w->at = at;
+	w->part = w->have = 0;
 	return 1;
 }
 
 /* Takes what is left of an operation, and keeps how its last frame stands. */
-__noinline int end_frames(void)
+__noinline int end_frames(struct followed *w, struct flow_state *f)
 {
-	struct cpu_state *c = this_cpu();
-	struct flow_state *f = followed(c);
-
-	if (c->more_way & MORE_LAST)
-		take_run(c, c->more_way & ~MORE_IN_IOVEC);
-	if (f) {
-		f->phase[c->more_way & 1] = c->more_next;
-		f->part[c->more_way & 1] = c->more_part;
-	}
-	c->more_flow = 0;
+	if (!w || !f)
+		return 0;
+	if (w->way & MORE_LAST)
+		take_run(w, w->way & ~MORE_IN_IOVEC);
+	f->phase[w->way & 1] = w->next;
+	f->part[w->way & 1] = w->part;
 	return 0;
 }
 
-/* Follows the frames of the operation that was recorded last, where it is one of a connection with streams. */
-static __always_inline void follow_noted(struct cpu_state *c)
+/* Follows the frames of an operation that was just recorded, where emit_op says so. */
+static __always_inline void follow(struct followed *w, struct flow_state *f)
 {
 	int i;
 
-	if (!c->more_flow)
+	if (!w || !f)
 		return;
-	if (begin_frames())
+	if (begin_frames(w, f))
 		for (i = 0; i < FRAME_TURNS; i++)
-			if (!follow_frames())
+			if (!follow_frames(w))
 				break;
-	end_frames();
+	end_frames(w, f);
 }
 
 #endif

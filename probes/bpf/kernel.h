@@ -3,30 +3,11 @@
 #ifndef WAKEPATH_KERNEL_H
 #define WAKEPATH_KERNEL_H
 
-typedef signed char __s8;
-typedef unsigned char __u8;
-typedef short __s16;
-typedef unsigned short __u16;
-typedef int __s32;
-typedef unsigned int __u32;
-typedef long long __s64;
-typedef unsigned long long __u64;
-typedef __u8 u8;
-typedef __u16 u16;
-typedef __u32 u32;
-typedef __u64 u64;
-typedef __s32 s32;
-typedef __s64 s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u16 __sum16;
-typedef __u32 __wsum;
-typedef _Bool bool;
-#define true 1
-#define false 0
+#include "types.h"
 
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_PERCPU_ARRAY 6
 #define BPF_MAP_TYPE_STACK_TRACE 7
 #define BPF_MAP_TYPE_LRU_HASH 9
 #define BPF_MAP_TYPE_SK_STORAGE 24
@@ -255,10 +236,5 @@ struct bpf_perf_event_data { u64 regs[21]; u64 sample_period; u64 addr; };
 #else
 struct bpf_perf_event_data { u64 regs[34]; u64 sample_period; u64 addr; };
 #endif
-
-/* User-space layouts, read with bpf_probe_read_user. */
-struct user_iovec { u64 base; u64 len; };
-struct user_msghdr { u64 name; u32 namelen; u32 pad; u64 iov; u64 iovlen; u64 control; u64 controllen; u32 flags; u32 pad2; };
-struct user_mmsghdr { struct user_msghdr hdr; u32 len; u32 pad; };
 
 #endif

@@ -48,23 +48,7 @@ struct cpu_state {
 	/* and waits that were not recorded, since they concern nobody selected; the processor time of those tasks. Of on_switch alone. */
 	u64 unrecorded;
 	u64 others_ns;
-	/* an operation whose frames are still to be followed: its flow, 0 = there is none; see frames.h */
-	u64 more_flow;
-	u64 more_buffer;
-	u64 more_ns;
-	u32 more_bytes;
-	u32 more_way;
-	/* how far they were followed */
-	u32 more_at;
-	u32 more_from;
-	u32 more_to;
-	u32 more_taken;
-	u32 more_part;
-	u32 more_have;
-	u32 more_next;
-	u32 more_data; /* the last one is of data */
-	u64 more_socket; /* where its state is kept by address */
-	u64 pad[5];
+	u64 pad[6];
 };
 _Static_assert(sizeof(struct cpu_state) % 64 == 0, "whole cache lines");
 
@@ -139,33 +123,6 @@ struct {
 	__type(key, int);
 	__type(value, struct task_state);
 } tasks SEC(".maps");
-
-/* What lies in operations of a flow whose messages overlap: perhaps frames of HTTP/2; messages without such; frames, as its preface or
- * the recorder told: what is within one need not be looked at. */
-#define STREAMS_FRAMED 1
-#define STREAMS_PLAIN 2
-#define STREAMS_HTTP2 4
-
-struct flow_state {
-	u64 id; /* in a slot 0 = free */
-	u64 arrived_ns;
-	u64 last_ready_ns;
-	u32 sent; /* byte counts where the protocol has no sequence numbers */
-	u32 received;
-	u16 captured; /* bytes of head taken since the last change of direction */
-	u8 direction; /* OP_SEND, OP_RECV, 0 = none yet */
-	u8 announced;
-	u8 http;
-	u8 turns; /* changes of direction, modulo 256 */
-	u8 quiet; /* nobody can read what it says: no more heads */
-	u8 streams; /* its messages overlap: each operation may begin one. STREAMS_... */
-	u32 inode; /* of the socket, where it was found by address: an address is used again */
-	u32 window_waits; /* as TCP counted them when it sent last: ticks for which the receiver's window kept bytes back */
-	/* where frames of HTTP/2 stand when an operation is over, received and sent: see frames.h */
-	u32 phase[2];
-	u32 part[2];
-};
-_Static_assert(sizeof(struct flow_state) == 64, "one cache line");
 
 /* States of TCP sockets, by cookie: no two sockets ever have the same. Found with no call and one cache miss, as task_slots
  * are, and made without an allocation. Other sockets end without telling, and so would never leave a slot: they have their
@@ -276,8 +233,9 @@ static __always_inline struct cpu_state *this_cpu(void)
 }
 
 /* A slot of `bytes` (a multiple of 8, at most RING_SLACK) in this processor's ring, or 0 where it is full.
- * Interrupts nest on one processor: the reservation is atomic, the commit mark is written last, and the agent
- * stops at the first slot whose mark is not there yet. No lock, no wake-up. */
+ * Interrupts nest on one processor, and a probe in a program may be preempted here: the reservation is atomic, the commit
+ * mark is written last, and the agent stops at the first slot whose mark is not there yet. How long it waits for one whose
+ * task does not run: HOLD_NS in crates/capture/src/kernel/rings.rs. No lock, no wake-up. */
 static __always_inline void *reserve(struct cpu_state *c, u32 bytes, u32 drop, u64 *position)
 {
 	u32 cpu = bpf_get_smp_processor_id();

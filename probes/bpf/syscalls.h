@@ -122,12 +122,103 @@ __noinline int on_poll(u64 entered, u32 class, s32 ret)
 	return 0;
 }
 
+/* Whether a socket hook has told of a call that is over now. `reported`: the task of which one told since it began. */
+static __always_inline bool is_reported(u8 class, u64 reported)
+{
+	if (!cfg_sock_hooks)
+		return false;
+	if (class == SC_SENDTO || class == SC_SENDMSG || class == SC_SENDMMSG)
+		return true;
+	/* a switch takes the mark away, where switches are seen: then it is the current task's */
+	return reported && (cfg_waits || reported == (u64)bpf_get_current_task_btf()) && class != SC_SPLICE &&
+	       class != SC_SENDFILE;
+}
+
+/* Datagrams that a socket hook left to the call's exit, since their sender is only known now. */
+static __always_inline void on_datagrams(struct task_struct *task, struct pt_regs *regs, u8 class, s32 ret)
+{
+	struct task_state *t = state_of(task);
+
+	if (!t || !t->later_flow)
+		return;
+	if (class == SC_RECVMMSG)
+		on_many(0, regs, ret, OP_RECV, t);
+	else if (ret >= 0)
+		on_later(t->later_flow, t->later_arrived_ns, t->later_seq, ret, 0);
+	t->later_flow = 0;
+}
+
+/* A call that waits for descriptors, or changes what a flow is; false of others. */
+static __always_inline bool moves_nothing(struct pt_regs *regs, u8 class, s32 ret, u64 entered)
+{
+	switch (class) {
+	case SC_EPOLL:
+	case SC_POLL:
+	case SC_SELECT:
+	case SC_PSELECT:
+	case SC_PPOLL:
+	case SC_EPOLL2:
+		on_poll(entered, class, ret);
+		return true;
+	case SC_ACCEPT:
+		if (ret >= 0)
+			on_control(ret, 0, OP_ACCEPT);
+		return true;
+	case SC_CONNECT:
+		on_control(CALL_ARG1(regs), ret, OP_CONNECT);
+		return true;
+	case SC_SHUTDOWN:
+		if (ret == 0)
+			on_control(CALL_ARG1(regs), 0, OP_SHUTDOWN);
+		return true;
+	}
+	return false;
+}
+
+/* A call that moves bytes by descriptors. */
+static __always_inline void moves_bytes(struct pt_regs *regs, u8 class, s32 ret, u64 entered)
+{
+	switch (class) {
+	case SC_READ:
+	case SC_READV:
+		/* a read that asked for nothing says nothing */
+		if (ret || CALL_ARG3(regs))
+			on_descriptor(entered, CALL_ARG1(regs), ret, OP_RECV, 0);
+		break;
+	case SC_WRITE:
+	case SC_WRITEV:
+	case SC_SENDTO:
+	case SC_SENDMSG:
+	case SC_SENDFILE:
+		on_descriptor(entered, CALL_ARG1(regs), ret, OP_SEND, 0);
+		break;
+	case SC_RECVFROM:
+		if (!(CALL_ARG4(regs) & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+			on_descriptor(entered, CALL_ARG1(regs), ret, OP_RECV, 0);
+		break;
+	case SC_RECVMSG:
+		if (!(CALL_ARG3(regs) & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+			on_descriptor(entered, CALL_ARG1(regs), ret, OP_RECV, 0);
+		break;
+	case SC_RECVMMSG:
+		if (!(CALL_ARG4(regs) & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+			on_many(entered, regs, ret, OP_RECV, 0);
+		break;
+	case SC_SENDMMSG:
+		on_many(entered, regs, ret, OP_SEND, 0);
+		break;
+	case SC_SPLICE:
+		on_descriptor(entered, CALL_ARG1(regs), ret, OP_RECV, 0);
+		on_descriptor(entered, CALL_ARG3(regs), ret, OP_SEND, 0);
+		break;
+	}
+}
+
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 {
 	struct cpu_state *c = this_cpu();
 	struct task_struct *task;
-	struct task_state *t;
 	u64 reported = c->reported;
 	u64 id = call_number(regs);
 	u64 entered = 0;
@@ -139,31 +230,12 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 	if (id >= SYSCALLS)
 		return 0;
 	class = syscall_class[id & (SYSCALLS - 1)];
-	if (class == SC_NONE || class == SC_IO_URING || class == SC_CLOSE)
+	if (class == SC_NONE || class == SC_IO_URING || class == SC_CLOSE || is_reported(class, reported))
 		return 0;
-	if (cfg_sock_hooks) {
-		/* on sockets these have reported themselves */
-		if (class == SC_SENDTO || class == SC_SENDMSG || class == SC_SENDMMSG)
-			return 0;
-		/* a switch takes the mark away, where switches are seen: then it is the current task's */
-		if (reported && (cfg_waits || reported == (u64)bpf_get_current_task_btf()) && class != SC_SPLICE &&
-		    class != SC_SENDFILE)
-			return 0;
-	}
 	task = bpf_get_current_task_btf();
-	if (cfg_sock_hooks) {
-		/* but for datagrams whose sender is only known now */
-		if (class == SC_RECVFROM || class == SC_RECVMSG || class == SC_RECVMMSG) {
-			t = state_of(task);
-			if (!t || !t->later_flow)
-				return 0;
-			if (class == SC_RECVMMSG)
-				on_many(0, regs, ret, OP_RECV, t);
-			else if (ret >= 0)
-				on_later(t->later_flow, t->later_arrived_ns, t->later_seq, ret, 0);
-			t->later_flow = 0;
-			return 0;
-		}
+	if (cfg_sock_hooks && (class == SC_RECVFROM || class == SC_RECVMSG || class == SC_RECVMMSG)) {
+		on_datagrams(task, regs, class, ret);
+		return 0;
 	}
 	/* what it returns is an address, no count */
 	if (class == SC_MMAP) {
@@ -184,66 +256,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 		return 0;
 	if (needs_entry(class))
 		entered = entry_of(task);
-	switch (class) {
-	case SC_EPOLL:
-	case SC_POLL:
-	case SC_SELECT:
-	case SC_PSELECT:
-	case SC_PPOLL:
-	case SC_EPOLL2:
-		on_poll(entered, class, ret);
-		return 0;
-	case SC_ACCEPT:
-		if (ret >= 0)
-			on_control(ret, 0, OP_ACCEPT);
-		return 0;
-	case SC_CONNECT:
-		on_control(CALL_ARG1(regs), ret, OP_CONNECT);
-		return 0;
-	case SC_SHUTDOWN:
-		if (ret == 0)
-			on_control(CALL_ARG1(regs), 0, OP_SHUTDOWN);
-		return 0;
-	}
-	if (ret == -EINTR)
-		return 0;
-	switch (class) {
-	case SC_READ:
-	case SC_READV:
-		/* a read that asked for nothing says nothing */
-		if (ret || CALL_ARG3(regs))
-			on_descriptor(entered, CALL_ARG1(regs), ret, OP_RECV, 0);
-		break;
-	case SC_WRITE:
-	case SC_WRITEV:
-	case SC_SENDTO:
-	case SC_SENDMSG:
-		on_descriptor(entered, CALL_ARG1(regs), ret, OP_SEND, 0);
-		break;
-	case SC_RECVFROM:
-		if (!(CALL_ARG4(regs) & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
-			on_descriptor(entered, CALL_ARG1(regs), ret, OP_RECV, 0);
-		break;
-	case SC_RECVMSG:
-		if (!(CALL_ARG3(regs) & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
-			on_descriptor(entered, CALL_ARG1(regs), ret, OP_RECV, 0);
-		break;
-	case SC_RECVMMSG:
-		if (!(CALL_ARG4(regs) & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
-			on_many(entered, regs, ret, OP_RECV, 0);
-		break;
-	case SC_SENDMMSG:
-		on_many(entered, regs, ret, OP_SEND, 0);
-		break;
-	case SC_SENDFILE:
-		on_descriptor(entered, CALL_ARG1(regs), ret, OP_SEND, 0);
-		break;
-	case SC_SPLICE:
-		on_descriptor(entered, CALL_ARG1(regs), ret, OP_RECV, 0);
-		on_descriptor(entered, CALL_ARG3(regs), ret, OP_SEND, 0);
-		break;
-	}
-	follow_noted(c);
+	if (!moves_nothing(regs, class, ret, entered) && ret != -EINTR)
+		moves_bytes(regs, class, ret, entered);
 	return 0;
 }
 

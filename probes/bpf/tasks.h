@@ -182,19 +182,58 @@ static __always_inline void fill_queues(struct wp_fd *d, struct sock *sk, u64 no
 		d->marks |= last_word(tp, field(tp, rcv_nxt) - ended);
 }
 
+/* A pipe behind a descriptor, and how full it is. */
+static __always_inline void snapshot_pipe(struct seq_file *seq, struct wp_fd *d, struct file *file)
+{
+	struct pipe_inode_info *pipe = field(file, private_data);
+
+	d->head.sub = FD_PIPE;
+	d->flow = FLOW_PIPE_BIT | field(file, f_inode, i_ino);
+	d->unread = field(pipe, head) - field(pipe, tail);
+	d->window = field(pipe, max_usage);
+	bpf_seq_write(seq, d, sizeof(*d));
+}
+
+/* The flow of a socket, and what that has room for. */
+static __always_inline void snapshot_flow(struct seq_file *seq, struct sock *sk, u64 id, u32 tgid)
+{
+	struct {
+		struct wp_flow flow;
+		u8 name[UNIX_NAME_BYTES];
+	} r = {};
+	struct flow_state at = { .id = id };
+	struct wp_sizes sizes = {};
+
+	r.flow.head.bytes = sizeof(r.flow);
+	r.flow.head.kind = KIND_FLOW;
+	r.flow.head.sub = FLOW_SNAPSHOT;
+	fill_flow(&r.flow, sk, &at);
+	r.flow.peer_flow = peer_of(sk);
+	r.flow.ts_ns = bpf_ktime_get_ns();
+	r.flow.tgid = tgid;
+	if (r.flow.family == AF_UNIX) {
+		r.flow.head.bytes = sizeof(r);
+		fill_name(&r.flow, r.name, sk);
+		bpf_seq_write(seq, &r, sizeof(r));
+	} else {
+		bpf_seq_write(seq, &r.flow, sizeof(r.flow));
+	}
+	if (r.flow.state == TCP_LISTEN || (r.flow.state == TCP_ESTABLISHED && r.flow.protocol == IPPROTO_TCP)) {
+		sizes.head.bytes = sizeof(sizes);
+		sizes.head.kind = KIND_SIZES;
+		fill_sizes(&sizes, sk, id, r.flow.ts_ns);
+		bpf_seq_write(seq, &sizes, sizeof(sizes));
+	}
+}
+
 /* Every socket of every process, as it stands: read after attaching, and at the end. */
 SEC("iter/task_file")
 int snapshot_files(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
-	struct {
-		struct wp_flow flow;
-		u8 name[UNIX_NAME_BYTES];
-	} r = {};
-	struct wp_sizes sizes = {};
 	struct wp_fd d = {};
-	struct flow_state at = {}, *f;
+	struct flow_state *f;
 	struct task_state *t;
 	struct socket *s;
 	struct sock *sk;
@@ -214,13 +253,7 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 	if (cfg_watch_all ? task->tgid != cfg_agent_tgid : t && is_watched(t, task))
 		d.marks = FDM_WATCHED;
 	if (mode == S_IFIFO) {
-		struct pipe_inode_info *pipe = field(file, private_data);
-
-		d.head.sub = FD_PIPE;
-		d.flow = FLOW_PIPE_BIT | field(file, f_inode, i_ino);
-		d.unread = field(pipe, head) - field(pipe, tail);
-		d.window = field(pipe, max_usage);
-		bpf_seq_write(ctx->meta->seq, &d, sizeof(d));
+		snapshot_pipe(ctx->meta->seq, &d, file);
 		return 0;
 	}
 	if (mode != S_IFSOCK)
@@ -235,37 +268,17 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 		return 0;
 	/* read what moves before the time is taken: records of the rings that are older than this are no news */
 	if (cfg_sock_hooks) {
-		at.id = bpf_get_socket_cookie(sk);
+		d.flow = bpf_get_socket_cookie(sk);
 	} else {
 		/* names it as the programs will, and leaves them a state to find */
 		f = flow_at(sk);
 		if (!f)
 			return 0;
 		f->announced = 1;
-		at.id = f->id;
+		d.flow = f->id;
 	}
-	r.flow.head.bytes = sizeof(r.flow);
-	r.flow.head.kind = KIND_FLOW;
-	r.flow.head.sub = FLOW_SNAPSHOT;
-	fill_flow(&r.flow, sk, &at);
-	r.flow.peer_flow = peer_of(sk);
-	r.flow.ts_ns = bpf_ktime_get_ns();
-	r.flow.tgid = task->tgid;
-	if (r.flow.family == AF_UNIX) {
-		r.flow.head.bytes = sizeof(r);
-		fill_name(&r.flow, r.name, sk);
-		bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
-	} else {
-		bpf_seq_write(ctx->meta->seq, &r.flow, sizeof(r.flow));
-	}
-	if (r.flow.state == TCP_LISTEN || (r.flow.state == TCP_ESTABLISHED && r.flow.protocol == IPPROTO_TCP)) {
-		sizes.head.bytes = sizeof(sizes);
-		sizes.head.kind = KIND_SIZES;
-		fill_sizes(&sizes, sk, at.id, r.flow.ts_ns);
-		bpf_seq_write(ctx->meta->seq, &sizes, sizeof(sizes));
-	}
+	snapshot_flow(ctx->meta->seq, sk, d.flow, task->tgid);
 	d.head.sub = FD_SOCKET;
-	d.flow = at.id;
 	fill_queues(&d, sk, d.ts_ns);
 	bpf_seq_write(ctx->meta->seq, &d, sizeof(d));
 	return 0;

@@ -13,6 +13,7 @@
 struct bpf_raw_tracepoint_args { u64 args[0]; };
 
 #include "machine.h"
+#include "flow_state.h"
 #include "state.h"
 #include "flows.h"
 #include "marks.h"
@@ -27,11 +28,15 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "heads.h"
 #include "frames.h"
 #include "ops.h"
+#include "transfers.h"
 #include "selection.h"
 #include "syscalls.h"
 #include "related.h"
 #include "locks.h"
+#include "interrupts.h"
 #include "waits.h"
+#include "switches.h"
+#include "open_waits.h"
 #include "tasks.h"
 #include "faults.h"
 

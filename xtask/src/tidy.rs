@@ -1,6 +1,7 @@
 //! The house's rules, as far as a program can check them. Each rule is a function from the tree to lines that name the
 //! file and what to do.
 
+mod c_functions;
 mod circles;
 mod documents;
 mod exceptions;

@@ -23,7 +23,7 @@ fn main() {
     s.snapshot(|_| snap += 1).unwrap();
     println!("snapshot {snap}");
     let end = monotonic_ns() + (secs * 1e9) as u64;
-    let mut kinds = [0u64; 16];
+    let mut kinds = [0u64; 32];
     let mut bytes = 0u64;
     let mut last = 0u64;
     let mut back = 0u64;

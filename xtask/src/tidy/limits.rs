@@ -1,5 +1,6 @@
 //! How large functions, files and structs may be, and that no files need each other in a circle.
 
+use super::c_functions;
 use super::circles;
 use super::exceptions::{EXCEPTIONS, EXCEPTIONS_MAX, Limit, TEMPORARY};
 use super::{Tree, sources};
@@ -11,6 +12,8 @@ const FILE_LINES_MAX: usize = 600;
 /// Fields of a struct, in the folders of `FEW_FIELDS_IN`.
 const FIELDS_MAX: usize = 12;
 const FEW_FIELDS_IN: [&str; 1] = ["crates/causality/"];
+/// Where functions of C have the limits that those of Rust have.
+const C_IN: &str = "probes/bpf/";
 /// Folders whose files need each other in one direction only.
 const NO_CIRCLES_IN: [&str; 2] = ["crates/causality/src", "crates/decode/src"];
 
@@ -99,6 +102,17 @@ fn too_large(tree: &Tree) -> Vec<Sized> {
         }
         if f.path.ends_with(".rs") {
             items(&f.path, &f.text, &mut found);
+        } else if f.path.starts_with(C_IN) && (f.path.ends_with(".c") || f.path.ends_with(".h")) {
+            for function in c_functions::functions(&f.text).filter(|f| f.size > FUNCTION_LINES_MAX) {
+                found.push(Sized {
+                    limit: Limit::Function,
+                    path: f.path.clone(),
+                    line: function.line,
+                    name: function.name.to_owned(),
+                    size: function.size,
+                    detail: String::new(),
+                });
+            }
         }
     }
     for folder in NO_CIRCLES_IN {

@@ -50,6 +50,7 @@ const ROOMS: &[Room] = &[
     Room { name: "testbed-load", knows: &[] },
     Room { name: "testbed-rpc", knows: &[] },
     Room { name: "testbed-score", knows: &["model", "decode", "causality", "testkit"] },
+    Room { name: "probes-host", knows: &["wire", "protocols"] },
     Room { name: "xtask", knows: &["wire", "model", "protocols", "decode", "analysis"] },
 ];
 

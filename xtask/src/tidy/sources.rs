@@ -11,7 +11,7 @@ const TABLE: [&str; 2] = ["#[rustfmt::skip]", "];"];
 
 /// Unsafe code has reasons in these folders alone: it talks to the kernel there.
 const UNSAFE_IN: [&str; 6] =
-    ["crates/capture/", "crates/wire/", "crates/wakepath/", "probes/preload/", "annotations/rust/", "testbeds/"];
+    ["crates/capture/", "crates/wire/", "crates/wakepath/", "probes/", "annotations/rust/", "testbeds/"];
 /// How far above `unsafe` its `SAFETY` comment may begin.
 const SAFETY_LINES: usize = 8;
 

@@ -41,11 +41,16 @@ fn passes(from: &impl std::os::fd::AsRawFd, to: &impl std::os::fd::AsRawFd, byte
 /// A connection that is open for streams: client, server.
 fn connection() -> (std::net::TcpStream, std::net::TcpStream) {
     let (a, b) = tcp_pair();
+    open(&a, &b);
+    (a, b)
+}
+
+/// Opens a connection for streams.
+fn open(client: &impl std::os::fd::AsRawFd, server: &impl std::os::fd::AsRawFd) {
     let mut preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     preface.extend(frame(4, 0, 0, &[]));
-    passes(&a, &b, &preface);
-    passes(&b, &a, &frame(4, 0, 0, &[]));
-    (a, b)
+    passes(client, server, &preface);
+    passes(server, client, &frame(4, 0, 0, &[]));
 }
 
 #[test]
@@ -111,6 +116,26 @@ fn streams_in_long_operations_are_seen_whole() {
         // who reads the long ones 5,003 bytes at once: two of four reads lie within a body
         let taken: usize = trace.heads.iter().filter(|h| !h.sent).map(|h| h.bytes.len()).sum();
         assert!(taken < 3 * short.len() + long.len() / 2, "{backend}: {taken}");
+        assert_eq!(trace.lost("protocol.framing_lost"), 0, "{backend}");
+    }
+}
+
+/// gRPC within a host may use a UNIX socket, whose state the kernel programs keep elsewhere.
+#[test]
+fn streams_in_long_operations_on_a_unix_socket_are_seen_whole() {
+    const STREAMS: u32 = 40;
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &[]) else { continue };
+        let (a, b) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        open(&a, &b);
+        let bytes: Vec<u8> = (0..STREAMS).flat_map(|n| upload(n, 16_384 - 64 * n as usize)).collect();
+        bytes.chunks(32 << 10).for_each(|part| passes(&a, &b, part));
+        let (fa, fb) = (ids(&a), ids(&b));
+        let trace = rec.stop();
+        for flow in [trace.flow(fa), trace.flow(fb)] {
+            let count = trace.messages.iter().filter(|m| m.flow == flow && m.role == role::REQUEST).count() as u32;
+            assert_eq!(count, STREAMS, "{backend}");
+        }
         assert_eq!(trace.lost("protocol.framing_lost"), 0, "{backend}");
     }
 }
