@@ -108,6 +108,10 @@ fn verdict(proof: &Proof, candidates: &[CandidateView]) -> String {
     match (proof.later, proof.outcome) {
         (Some((rule, _)), _) => format!("identified by a later event: {}", said_later(rule)),
         (_, Outcome::Linked(_)) => "one is left".to_owned(),
+        (_, Outcome::Owned(Rule::Dialled)) => {
+            "the connection was made for this request, and its process always used each for the request that it was made for"
+                .to_owned()
+        }
         (_, Outcome::Owned(_)) => {
             "the connection was made for this request, and no other can have received it".to_owned()
         }
@@ -234,4 +238,26 @@ pub fn render(proofs: &[ProofView], style: Style) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_model::ids::{EndpointId, TaskId};
+
+    #[test]
+    fn what_rests_on_a_habit_is_not_called_certain() {
+        let proof = |rule| Proof {
+            flow: EndpointId(1),
+            start: 0,
+            task: TaskId(1),
+            at: MonoNs(0),
+            candidates: Vec::new(),
+            more: 0,
+            outcome: Outcome::Owned(rule),
+            later: None,
+        };
+        let is_certain = |rule| verdict(&proof(rule), &[]).contains("no other can");
+        assert!(is_certain(Rule::Owner) && !is_certain(Rule::Dialled));
+    }
 }
