@@ -67,8 +67,9 @@ pub(super) struct Dial {
     pub(super) is_by_habit: bool,
     /// Where it stands among those that the process makes.
     pub(super) at: usize,
-    /// When it was begun.
+    /// When it was begun, and how many calls of the request were known then.
     pub(super) since: MonoNs,
+    pub(super) calls_before: usize,
     /// In which protocols a call was made meanwhile that may be the request's and may be another's.
     pub(super) doubted: SmallVec<[StrId; 2]>,
 }

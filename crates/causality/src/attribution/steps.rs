@@ -156,7 +156,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         self.decided(xs, x, at, parent, suspects);
         if matches!(parent, Parent::Open(_) | Parent::Pending) {
-            self.facts.doubt_dials(x, e, process);
+            self.facts.doubt_dial(x, e, process);
         }
         if e.murky
             && let Parent::Of(p, _) = parent

@@ -40,8 +40,10 @@ impl Facts<'_> {
         let (at, is_beside_another) = (under_way.len(), !under_way.is_empty());
         under_way.push(flow);
         let is_by_habit = self.awaits_requests(by);
+        let calls_before = of.map_or(0, |x| self.state(x).request.calls.len());
         let doubted = SmallVec::new();
-        self.dials.insert(flow, Dial { of, by, process, is_beside_another, is_by_habit, at, since, doubted });
+        self.dials
+            .insert(flow, Dial { of, by, process, is_beside_another, is_by_habit, at, since, calls_before, doubted });
         if let Some(x) = of {
             // until its first request is on its way, the connection is what the request waits for
             self.change(x, |r| (r.outstanding, r.dialling) = (r.outstanding + 1, r.dialling + 1));
@@ -71,16 +73,15 @@ impl Facts<'_> {
         Some(dial)
     }
 
-    /// A call was made of which it is not known whose it is: who waits for a connection may have got one that was set free.
-    pub(in crate::attribution) fn doubt_dials(&mut self, y: ExId, call: &Exchange, process: ProcessId) {
-        let Some(domain) = self.domains.get(process.leader()) else { return };
-        let of = |flow: &EndpointId| self.dials.get(flow).and_then(|dial| dial.of);
-        let may_be_its = |flow: &EndpointId| of(flow).is_some_and(|x| self.is_suspect(x, y));
-        let doubted: SmallVec<[EndpointId; 2]> = domain.dialling.iter().copied().filter(may_be_its).collect();
-        for flow in doubted {
-            if let Some(dial) = self.dials.get_mut(&flow).filter(|dial| !dial.doubted.contains(&call.protocol)) {
-                dial.doubted.push(call.protocol);
-            }
+    /// A call was made of which it is not known whose it is: who waits for a connection may have got one that was set free. Where several
+    /// are under way, each was made beside another, and that is asked first.
+    pub(in crate::attribution) fn doubt_dial(&mut self, y: ExId, call: &Exchange, process: ProcessId) {
+        let Some([only]) = self.domains.get(process.leader()).map(|d| &d.dialling[..]) else { return };
+        let only = *only;
+        let Some(dial) = self.dials.get(&only).filter(|dial| !dial.doubted.contains(&call.protocol)) else { return };
+        let may_be_its = dial.of.is_some_and(|x| self.is_suspect(x, y));
+        if let Some(dial) = self.dials.get_mut(&only).filter(|_| may_be_its) {
+            dial.doubted.push(call.protocol);
         }
     }
 
@@ -89,7 +90,10 @@ impl Facts<'_> {
     fn may_have_got_another(&self, xs: &Slab, dial: &Dial, x: ExId, call: &Exchange) -> bool {
         let is_like = |y: &&ExId| xs.is_live(**y) && xs.get(**y).protocol == call.protocol;
         let is_later = |y: &ExId| xs.get(*y).began >= dial.since;
-        dial.doubted.contains(&call.protocol) || self.state(x).request.calls.iter().filter(is_like).any(is_later)
+        let request = &self.state(x).request;
+        // what was known of before was made before
+        let since = request.calls.get(dial.calls_before..).unwrap_or_default();
+        request.overflow || dial.doubted.contains(&call.protocol) || since.iter().filter(is_like).any(is_later)
     }
 
     /// The request whose a connection's first use is, by a call, and how that is known.
