@@ -8,11 +8,6 @@ use std::process::{Command, Stdio};
 /// Tests that are asked, quick ones first.
 const TESTS: [&str; 3] = ["golden", "rest", "simulated"];
 
-/// Where the conditions are listed.
-pub const LIST: &str = "crates/causality/src/canary.rs";
-/// The line above them.
-pub const HEAD: &str = "pub const CONDITIONS: &[&str] = &[";
-
 /// The conditions that the rules ask for: the words of `holds("…", …)` in `crates/causality/src`.
 ///
 /// # Panics
@@ -87,4 +82,18 @@ fn failing(root: &Path, test: &Path, condition: &str) -> Option<String> {
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     let name = text.lines().find_map(|l| l.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
     (!run.status.success()).then(|| name.unwrap_or("a test that did not end").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_causality::conditions::CONDITIONS;
+
+    #[test]
+    fn each_condition_that_rules_ask_has_a_sentence_and_each_sentence_is_of_one() {
+        let asked = asked_for(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")));
+        let listed: BTreeSet<String> = CONDITIONS.iter().map(|c| c.name.to_owned()).collect();
+        assert_eq!(asked.symmetric_difference(&listed).collect::<Vec<_>>(), Vec::<&String>::new());
+        assert!(CONDITIONS.is_sorted_by_key(|c| c.name), "they stand in the order of their names");
+    }
 }

@@ -1,9 +1,9 @@
 //! Parts of documents and schemas that are made from the registries: `cargo xtask tables` writes them, `tidy` compares them.
 
-use crate::canary;
 use std::path::Path;
 use wakepath_analysis::causes::{Cause, State};
 use wakepath_analysis::reasons;
+use wakepath_causality::conditions::CONDITIONS;
 use wakepath_decode::readers::Format;
 use wakepath_model::defects::{self, Defect};
 use wakepath_protocols::{About, Docs, Protocol};
@@ -27,14 +27,12 @@ pub enum Place {
     Table(&'static str),
     /// The values that a schema allows each property of this name. A `null` behind them stays.
     Enum(&'static str),
-    /// The lines below this one until the list's end: a list of words in a source file.
-    List(&'static str),
 }
 
 const EVIDENCE: &str = "docs/evidence.md";
 
-/// All that is made; `root` is the repository's.
-pub fn all(root: &Path) -> Vec<Made> {
+/// All that is made.
+pub fn all() -> Vec<Made> {
     let readers = Format::ALL.iter().map(|f| f.about()).map(|a| format!("| `{}` | {} |", a.id, a.reads));
     let mut protocols: Vec<String> = Protocol::ALL.iter().map(|p| p.about()).map(protocol).collect();
     protocols.dedup(); // one on two transports
@@ -72,9 +70,9 @@ pub fn all(root: &Path) -> Vec<Made> {
         Made { path: "docs/schemas/waits.schema.json", place: Place::Enum("state"), rows: states().collect() },
         Made { path: "docs/schemas/waits.schema.json", place: Place::Enum("wait"), rows: states().collect() },
         Made {
-            path: canary::LIST,
-            place: Place::List(canary::HEAD),
-            rows: canary::asked_for(root).iter().map(|c| format!("    \"{c}\",")).collect(),
+            path: EVIDENCE,
+            place: Place::Table("| condition | what is true where it holds |"),
+            rows: CONDITIONS.iter().map(|c| format!("| `{}` | {} |", c.name, c.says)).collect(),
         },
     ]
 }
@@ -119,13 +117,6 @@ impl Made {
                 lines.splice(first..first + count, self.rows.iter().map(String::as_str));
                 lines.join("\n")
             }
-            Place::List(head) => {
-                let first = lines.iter().position(|line| *line == head)? + 1;
-                let count = lines.get(first..)?.iter().position(|line| line.starts_with(']'))?;
-                let mut lines = lines;
-                lines.splice(first..first + count, self.rows.iter().map(String::as_str));
-                lines.join("\n")
-            }
             Place::Enum(property) => self.enumeration(&lines, property)?,
         };
         Some(made + "\n")
@@ -157,7 +148,7 @@ impl Made {
 
 /// Writes the parts into their documents.
 pub fn write(root: &Path) {
-    for part in all(root) {
+    for part in all() {
         let path = root.join(part.path);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", part.path));
         let made = part.within(&text).unwrap_or_else(|| panic!("{}: no {:?}", part.path, part.place));

@@ -5,7 +5,7 @@
 //! place in the program that wakes it: those that ask are resumed with the answer, and those that make room, or set a place free, are not.
 //! The first pass over a recording counts this for each such way.
 
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::exchange::Exchange;
 use crate::process::ProcessId;
 use rustc_hash::FxHashMap;

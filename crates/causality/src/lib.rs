@@ -6,7 +6,7 @@
 
 mod at_work;
 pub mod attribution;
-pub mod canary;
+pub mod conditions;
 mod dense;
 mod errands;
 pub mod evidence;

@@ -4,7 +4,7 @@
 //! replied to it, or was made by such a task at that time, or was made behind its first byte and made the one that replied.
 //! Both passes over a recording keep this: the first sees which tasks work for others as well.
 
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Side, Slab};
 use rustc_hash::FxHashMap;

@@ -2,6 +2,7 @@
 //!
 //! Proofs are not kept: they are derived again for the calls that somebody asks about ([`crate::Options::explain`]).
 
+use crate::conditions::Condition;
 use crate::evidence::{Hole, Rule, Strength};
 use crate::exchange::Exchange;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -75,6 +76,8 @@ pub struct Proof {
     pub outcome: Outcome,
     /// The rule by which something that came later named the request, and when that was.
     pub later: Option<(Rule, MonoNs)>,
+    /// Conditions of rules that did not hold: of those that were asked when it began, and of those that hear of it later.
+    pub failed: Vec<Condition>,
 }
 
 impl Proof {

@@ -16,7 +16,7 @@ mod migrating;
 mod resumed;
 mod steps;
 
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::polled::Polled;
@@ -386,8 +386,8 @@ impl Roles {
 
     /// The connection for whose requests alone calls are made on this one, as far as was seen.
     pub fn partner(&self, process: ProcessId, flow: EndpointId) -> Option<EndpointId> {
-        let is_often = holds("paired.often", self.pair_cases(process) >= HabitId::Paired.min_cases());
-        self.loops.pairs.get(&process).filter(|_| is_often)?.partners.get(&flow).copied()
+        let partner = self.loops.pairs.get(&process)?.partners.get(&flow).copied()?;
+        holds("paired.often", self.pair_cases(process) >= HabitId::Paired.min_cases()).then_some(partner)
     }
 
     /// How often a connection could have been seen to serve another one.

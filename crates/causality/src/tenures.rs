@@ -7,7 +7,7 @@
 //! What a goroutine borrows amid an item, such as a connection that another worker sets free, looks like an item of that one's, too:
 //! some day it hands something back to just that one. Items of such a type are **lent** where nobody ever took one but amid another item.
 
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::errands::Errands;
 use crate::process::ProcessId;
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -31,6 +31,17 @@ pub struct ProofView {
     pub candidates: Vec<CandidateView>,
     /// How many more there were.
     pub more: u32,
+    /// Of a call that stayed open: conditions of rules that did not hold, in the order in which they were asked.
+    pub failed: Vec<ConditionView>,
+}
+
+/// A condition of a rule.
+#[derive(Debug, Serialize)]
+pub struct ConditionView {
+    /// Its name in docs/evidence.md.
+    pub condition: &'static str,
+    /// What would have been true if it had held.
+    pub says: &'static str,
 }
 
 /// Who could have made a call.
@@ -92,6 +103,7 @@ impl ProofView {
             verdict: verdict(proof, &candidates),
             candidates,
             more: proof.more,
+            failed: failed(proof),
         }
     }
 }
@@ -101,6 +113,12 @@ fn rule(proof: &Proof) -> Option<Rule> {
         Outcome::Linked(rule) | Outcome::Owned(rule) => Some(rule),
         _ => None,
     })
+}
+
+fn failed(proof: &Proof) -> Vec<ConditionView> {
+    let is_open = proof.later.is_none() && proof.is_undecided();
+    let failed = proof.failed.iter().filter(|_| is_open);
+    failed.map(|c| ConditionView { condition: c.name, says: c.says }).collect()
 }
 
 fn verdict(proof: &Proof, candidates: &[CandidateView]) -> String {
@@ -236,6 +254,12 @@ pub fn render(proofs: &[ProofView], style: Style) -> String {
         if p.more > 0 {
             line(4, &format!("… and {} more", units::count(u64::from(p.more))), Tint::Dim);
         }
+        if !p.failed.is_empty() {
+            line(4, "conditions of rules that did not hold (docs/evidence.md):", Tint::Plain);
+        }
+        for c in &p.failed {
+            line(9, &format!("{} [{}]", c.says, c.condition), Tint::Dim);
+        }
     }
     out
 }
@@ -243,6 +267,8 @@ pub fn render(proofs: &[ProofView], style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wakepath_causality::conditions::CONDITIONS;
+    use wakepath_causality::evidence::Hole;
     use wakepath_model::ids::{EndpointId, TaskId};
 
     #[test]
@@ -256,8 +282,28 @@ mod tests {
             more: 0,
             outcome: Outcome::Owned(rule),
             later: None,
+            failed: Vec::new(),
         };
         let is_certain = |rule| verdict(&proof(rule), &[]).contains("no other can");
         assert!(is_certain(Rule::Owner) && !is_certain(Rule::Dialled));
+    }
+
+    #[test]
+    fn open_calls_name_the_conditions_that_did_not_hold_and_linked_ones_do_not() {
+        let condition = |name| *CONDITIONS.iter().find(|c| c.name == name).unwrap();
+        let proof = |outcome| Proof {
+            flow: EndpointId(1),
+            start: 0,
+            task: TaskId(1),
+            at: MonoNs(0),
+            candidates: Vec::new(),
+            more: 0,
+            outcome,
+            later: None,
+            failed: vec![condition("turn.no_timer_due")],
+        };
+        assert!(failed(&proof(Outcome::Linked(Rule::Owner))).is_empty());
+        let open = failed(&proof(Outcome::Open(Hole::Ambiguous)));
+        assert_eq!((open.len(), open[0].condition), (1, "turn.no_timer_due"));
     }
 }

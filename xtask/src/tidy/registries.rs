@@ -40,7 +40,7 @@ fn golden(tree: &Tree, begins: &str, ids: &BTreeSet<String>, registry: &str, out
 
 /// Tables that are made from the registries are as they would be made now.
 fn made(tree: &Tree, out: &mut Vec<String>) {
-    for table in tables::all(&tree.root) {
+    for table in tables::all() {
         if table.within(tree.text(table.path)).as_deref() != Some(tree.text(table.path)) {
             out.push(format!("{}: {:?} is not as the registry has it: cargo xtask tables", table.path, table.place));
         }

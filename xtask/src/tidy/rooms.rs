@@ -51,7 +51,7 @@ const ROOMS: &[Room] = &[
     Room { name: "testbed-rpc", knows: &[] },
     Room { name: "testbed-score", knows: &["model", "decode", "causality", "testkit"] },
     Room { name: "probes-host", knows: &["wire", "protocols"] },
-    Room { name: "xtask", knows: &["wire", "model", "protocols", "decode", "analysis"] },
+    Room { name: "xtask", knows: &["wire", "model", "protocols", "decode", "causality", "analysis"] },
 ];
 
 /// Crates without the standard library: they run inside other programs, or describe the kernel's records.

@@ -3,7 +3,7 @@
 use super::crowd::{Requests, SHARED_FROM, Scope, Suspects};
 use super::facts::Facts;
 use super::worker::Worker;
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::errands::Waking;
 use crate::evidence::{Hole, Missing, Rule, Strength};
 use crate::exchange::{ExId, Slab};

@@ -5,7 +5,7 @@ use super::domain::{Dial, Domain};
 use super::state::State;
 use super::tenure::Tenure;
 use super::worker::Worker;
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::Lineage;
 use crate::of_tasks::OfTasks;

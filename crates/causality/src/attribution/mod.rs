@@ -19,7 +19,7 @@ mod tenure;
 mod turn;
 mod worker;
 
-use crate::canary::holds;
+use crate::conditions::{self, holds};
 use crate::evidence::{Class, Hole, Missing, Rule};
 use crate::exchange::{ExId, Exchange, Queued, Side, Slab};
 use crate::finished::{Calls, Done, Finished, Parent};
@@ -276,15 +276,36 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// Keeps the proof of a call that somebody asks about.
     fn prove(&mut self, xs: &Slab, y: ExId, on: EndpointId, at: MonoNs, outcome: Outcome) {
-        let Some(explain) = &self.options.explain else { return };
         let e = xs.get(y);
-        if !(explain.is_asked)(self.host, e.flow, e.request_start) {
+        if !self.is_asked(e) {
             return;
         }
+        let failed = conditions::failed();
         let q = Question::new(&self.facts, xs, e.actor, at).on(on);
         let (candidates, more) = candidates::explain(&q, &self.rules, self.uses_habits());
         let (flow, start, task) = (e.flow, e.request_start, e.actor);
-        self.proofs.insert(y, Proof { flow, start, task, at, candidates, more, outcome, later: None });
+        self.proofs.insert(y, Proof { flow, start, task, at, candidates, more, outcome, later: None, failed });
+    }
+
+    /// Whether somebody asks how a call is known.
+    fn is_asked(&self, e: &Exchange) -> bool {
+        let explain = self.options.explain.as_ref();
+        explain.is_some_and(|explain| (explain.is_asked)(self.host, e.flow, e.request_start))
+    }
+
+    /// What rules make of a task's calls that hear of it later; conditions that do not hold are kept with the proofs of its open calls.
+    fn watched<T>(&mut self, task: TaskId, claim: impl FnOnce(&mut Facts<'a>) -> T) -> T {
+        let is_of = |p: &&mut Proof| p.task == task && p.later.is_none() && p.is_undecided();
+        if self.proofs.values_mut().find(is_of).is_some() {
+            conditions::watch();
+        }
+        let claims = claim(&mut self.facts);
+        let failed = conditions::failed();
+        for proof in self.proofs.values_mut().filter(is_of) {
+            let new: Vec<_> = failed.iter().filter(|c| !proof.failed.contains(c)).copied().collect();
+            proof.failed.extend(new);
+        }
+        claims
     }
 
     /// A request that made a call, unless what was lost speaks against it.
@@ -405,7 +426,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
     }
 
     fn resolve(&mut self, xs: &Slab, y: ExId) {
-        if let Some(x) = self.facts.completed(xs, y)
+        if let Some(x) = self.watched(xs.get(y).actor, |facts| facts.completed(xs, y))
             && !self.facts.state_mut(x).given
         {
             if self.facts.roles.is_lossy(xs.get(x).taken, xs.get(y).ended) {

@@ -7,7 +7,7 @@ use super::helper::{HelperEvent, Woken};
 use super::rules::sole::is_asked_by_one;
 use super::state::{REFUSALS_MAX, State};
 use super::{Attribution, CALLS_MAX};
-use crate::canary::holds;
+use crate::conditions::{self, holds};
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, More, Side, Sign, Slab, Steps};
 use crate::finished::{Finished, Parent};
@@ -116,6 +116,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         self.tally.calls.begun += 1;
         let task = e.actor;
+        if self.is_asked(e) {
+            conditions::watch();
+        }
         self.facts.meets_errand(e);
         self.facts.tasks.or_default(task).called = at;
         let dial = self.facts.dialled(xs, e.flow);
@@ -214,11 +217,11 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return;
         }
         if role.takes && (role.is_loop() || !role.replies_foreign) {
-            let claim = self.facts.claim_awaited(xs, x, task, at);
+            let claim = self.watched(task, |facts| facts.claim_awaited(xs, x, task, at));
             self.claim(xs, claim);
             return;
         }
-        let claims = self.facts.claim_segment(xs, x, task, at);
+        let claims = self.watched(task, |facts| facts.claim_segment(xs, x, task, at));
         self.claim(xs, claims);
         // from here on it holds the request: a partial reply may be followed by more calls. Where a thread took it in nobody's name, and
         // replies in another's, it may go on with it in nobody's
@@ -240,7 +243,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             // more of a partial reply: what came between its parts was for it, and no later reply may claim it
             let role = self.facts.roles.role(task);
             if role.replies_foreign && !role.is_loop() && !self.facts.roles.is_among_migrating(task) {
-                let claims = self.facts.claim_segment(xs, y, task, at);
+                let claims = self.watched(task, |facts| facts.claim_segment(xs, y, task, at));
                 self.claim(xs, claims);
             }
             return;

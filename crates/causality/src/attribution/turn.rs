@@ -1,6 +1,6 @@
 //! What a loop was given since it last waited for something to do.
 
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::exchange::ExId;
 use crate::polled::Polled;
 use wakepath_model::ids::{EndpointId, MonoNs};

@@ -4,7 +4,7 @@ use super::fired::Fired;
 use super::habits::{Evidence, HabitId, HabitTable};
 use super::kin::Kin;
 use super::resumed::{Answer, Resumed};
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::{Basis, Ends, Known, Line, Lineage, is_over};

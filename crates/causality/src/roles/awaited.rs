@@ -3,7 +3,7 @@
 
 use super::Roles;
 use super::habits::HabitId;
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::exchange::{ExId, Slab};
 use crate::process::ProcessId;
 use wakepath_model::ids::{MonoNs, TaskId};

@@ -7,7 +7,7 @@
 //! connection, before the process accepted another one and before it read anything there. A pool's workers were made before the
 //! accepts of most connections. Where several connections are accepted at once, it is not known for which the task was made.
 
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::exchange::Exchange;
 use crate::lineage::Lineage;
 use crate::process::ProcessId;

@@ -1,7 +1,7 @@
 //! Whether requests move between tasks of a process, as far as their tasks are known.
 
 use super::Roles;
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::dense::PerTask;
 use crate::exchange::Exchange;
 use crate::process::ProcessId;

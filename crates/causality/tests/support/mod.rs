@@ -1,12 +1,16 @@
 //! Paths of a simulated recording, as claims that the truth can judge, and as text.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::rc::Rc;
 use wakepath_causality::path::{Half, Request};
-use wakepath_causality::{Options, Report, reconstruct_with};
+use wakepath_causality::proof::Proof;
+use wakepath_causality::{Explain, Options, Report, reconstruct_with};
 use wakepath_model::folder::Folder;
+use wakepath_model::ids::HostId;
 use wakepath_testkit::recording::{Cuts, Recording};
 use wakepath_testkit::truth::{Claim, ClaimedPath, End, Truth};
 
@@ -43,6 +47,32 @@ fn read_with(paths: &[PathBuf], options: &Options) -> Found {
     let report = reconstruct_with(&folder, options, |r| requests.push(r), |_, _, _, _| refused += 1);
     let hosts = folder.hosts().iter().map(|h| h.info().hostname.clone()).collect();
     Found { requests, report, hosts, refused }
+}
+
+/// The truth's names of messages, by the end of their connection and the first byte there.
+fn names(truth: &Truth) -> BTreeMap<(End, u64), &str> {
+    let mut names: BTreeMap<(End, u64), &str> = BTreeMap::new();
+    for c in &truth.calls {
+        for end in [&c.client, &c.server].into_iter().flatten() {
+            names.insert((end.clone(), c.start & 0xffff_ffff), &c.name);
+        }
+        for (end, start) in &c.wire {
+            names.insert((end.clone(), start & 0xffff_ffff), &c.name);
+        }
+    }
+    names
+}
+
+/// The same as [`found`], and how each call is known.
+pub fn found_and_proved(recording: &Recording) -> (Found, Vec<(HostId, Proof)>) {
+    let proofs = Rc::new(RefCell::new(Vec::new()));
+    let take = Rc::clone(&proofs);
+    let explain = Explain {
+        is_asked: Rc::new(|_, _, _| true),
+        out: Rc::new(RefCell::new(move |host, proof: Proof| take.borrow_mut().push((host, proof)))),
+    };
+    let found = found_with(recording, &Options { explain: Some(explain), ..Options::default() });
+    (found, proofs.take())
 }
 
 impl Found {
@@ -94,17 +124,26 @@ impl Found {
         out
     }
 
+    /// The conditions of rules that did not hold for each call whose request is not known, in the order of the calls.
+    pub fn failed(&self, proofs: &[(HostId, Proof)], truth: &Truth) -> String {
+        let names = names(truth);
+        let mut open: Vec<_> = proofs.iter().filter(|(_, p)| p.later.is_none() && p.is_undecided()).collect();
+        open.sort_by_key(|(host, p)| (p.at, *host, p.flow.0, p.start));
+        let mut out = String::new();
+        for (host, p) in open {
+            let end = (self.hosts[usize::from(host.0)].clone(), p.flow.0);
+            let name = names.get(&(end, p.start & 0xffff_ffff)).copied().unwrap_or("(not sent)");
+            let failed: Vec<&str> = p.failed.iter().map(|c| c.name).collect();
+            let failed =
+                if failed.is_empty() { "no rule has a condition that failed".to_owned() } else { failed.join(", ") };
+            let _ = writeln!(out, "open {name}: {failed}");
+        }
+        out
+    }
+
     /// As text, with the names of the truth: a line for each span.
     pub fn text(&self, truth: &Truth) -> String {
-        let mut names: BTreeMap<(End, u64), &str> = BTreeMap::new();
-        for c in &truth.calls {
-            for end in [&c.client, &c.server].into_iter().flatten() {
-                names.insert((end.clone(), c.start & 0xffff_ffff), &c.name);
-            }
-            for (end, start) in &c.wire {
-                names.insert((end.clone(), start & 0xffff_ffff), &c.name);
-            }
-        }
+        let names = names(truth);
         let name = |h: &Half| {
             let (end, start) = self.end(h);
             names.get(&(end, start & 0xffff_ffff)).copied().unwrap_or("(not sent)")

@@ -6,7 +6,7 @@
 //! Counterexamples: `link.fragment/loop_answered_goes_on`, `loop_answered_beside`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, Property, Question};
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::evidence::Strength;
 use wakepath_model::ids::MonoNs;
 

@@ -15,7 +15,7 @@
 
 use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Slab};
 use crate::finished::Parent;

@@ -9,7 +9,7 @@
 use crate::attribution::facts::Facts;
 use crate::attribution::helper::{HelperEvent, JobStats};
 use crate::attribution::worker::Worker;
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::exchange::{ExId, Slab};
 use crate::finished::Parent;
 use wakepath_model::ids::{MonoNs, TaskId};

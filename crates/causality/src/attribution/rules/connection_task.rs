@@ -11,7 +11,7 @@
 
 use super::born::kept;
 use crate::attribution::exclusion::{ExclusionRule, NO_MOMENT, Question};
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::evidence::{Rule, Strength};
 use crate::lineage::Basis;
 

@@ -11,7 +11,7 @@
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
 use crate::attribution::facts::Facts;
 use crate::attribution::helper::Woken;
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab};
 use wakepath_model::rows::WaitRow;

@@ -7,7 +7,7 @@
 //! Counterexamples: `link.isolation/together`; `one_read_beside`, where one read took two requests.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::ExId;
 use wakepath_model::ids::{MonoNs, TaskId};

@@ -16,7 +16,7 @@
 
 use crate::attribution::domain::Dial;
 use crate::attribution::facts::Facts;
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::evidence::Rule;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::process::ProcessId;

@@ -20,6 +20,5 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    q.facts.roles.partner(q.process, q.flow).filter(|_| q.is_loop())?;
-    Some(Kept::those(Property::Paired))
+    (q.is_loop() && q.facts.roles.partner(q.process, q.flow).is_some()).then(|| Kept::those(Property::Paired))
 }

@@ -14,7 +14,7 @@
 //! `prompt_two_at_once`, `prompt_answered`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::evidence::Strength;
 use wakepath_model::ids::EndpointId;
 

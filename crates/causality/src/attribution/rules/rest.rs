@@ -9,7 +9,7 @@
 use crate::attribution::domain::Rest;
 use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::attribution::facts::Facts;
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab};
 use crate::lineage::is_over;

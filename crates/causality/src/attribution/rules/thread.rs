@@ -10,7 +10,7 @@
 //! `link.reply/reader_sends`, `read_in_part`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Property, Question};
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::evidence::{Rule, Strength};
 use wakepath_model::ids::MonoNs;
 

@@ -7,7 +7,7 @@
 //! Counterexample: `link.fragment/loop_own_timer`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::evidence::Strength;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {

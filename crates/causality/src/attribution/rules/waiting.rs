@@ -8,7 +8,7 @@
 //! Counterexamples: `link.fragment/loop_pool_parallel`, `loop_pool_dials`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, Property, Question};
-use crate::canary::holds;
+use crate::conditions::holds;
 use crate::evidence::Strength;
 use wakepath_model::ids::MonoNs;
 
