@@ -61,6 +61,11 @@ impl<T: Default> OfTasks<T> {
         }
     }
 
+    /// All values, to be changed, in no order.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.values.iter_mut().filter(|(task, _)| task.is_some()).map(|(_, value)| value)
+    }
+
     /// All tasks that have a value, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (TaskId, &T)> {
         self.values.iter().filter_map(|(task, value)| Some(((*task)?, value)))

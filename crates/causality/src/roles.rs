@@ -3,6 +3,7 @@
 
 mod answerers;
 mod awaited;
+mod doing;
 mod endings;
 mod finish;
 mod fired;
@@ -11,76 +12,42 @@ mod habits;
 mod handed;
 mod kin;
 mod lasting;
-mod learned;
 mod migrating;
 mod resumed;
 mod steps;
 
 use crate::conditions::holds;
-use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Slab};
+use crate::of_tasks::OfTasks;
 use crate::polled::Polled;
 use crate::process::ProcessId;
+use crate::process::known::{Known, Process, Rest};
 use answerers::Answerers;
+use doing::{Asked, Dial, Doing, Epoll, Replied, Round, Unanswered, UnderWay};
 use habits::{CASES_MIN, HabitId, HabitTable};
-use learned::{
-    Asked, CallCounts, Connections, Dial, Epoll, Leader, Loops, OpenRequests, Pairs, Processes, Replied, Round,
-    Serving, Unanswered, Unseen, Workers,
-};
 use rustc_hash::FxHashMap;
 use wakepath_model::defects;
-use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{InputRow, LossRow, PollRow, TaskRow, input, life, runtime};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
+use wakepath_model::rows::{InputRow, LossRow, PollRow, TaskRow, input, life};
+
+pub use crate::process::known::Role;
 
 /// System call number of futex on x86-64.
 pub const FUTEX: u16 = 202;
 /// Records that were under way when an interval began in which some were lost belong to it.
 const LATE_NS: u64 = 5_000_000;
 
-/// What a task was ever seen to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Role {
-    /// Takes requests.
-    pub takes: bool,
-    /// Took a request while it had another of another flow.
-    pub multiplexes: bool,
-    /// Waited amid a request at the epoll descriptor that had given it the request: a loop, which may go on with others, or
-    /// do something of its own.
-    pub waits_amid: bool,
-    /// Replies to requests that another task took.
-    pub replies_foreign: bool,
-    /// Another task replied to a request that it took.
-    pub gives_away: bool,
-    /// Replies to requests that it took.
-    pub replies_own: bool,
-    /// Sends requests.
-    pub calls: bool,
-}
-
-impl Role {
-    /// Whether it may work on several requests at once, or on none, between two steps of one.
-    pub fn is_loop(&self) -> bool {
-        self.multiplexes || self.waits_amid
-    }
-}
-
-/// Most connections of a process whose partners are kept.
-const PAIRS_MAX: usize = 100_000;
-
 /// What is known of tasks before paths are sought.
 #[derive(Default)]
 pub struct Roles {
-    roles: PerTask<Role>,
-    processes: Processes,
-    serving: Serving,
-    requests: OpenRequests,
-    unseen: Unseen,
-    calls: CallCounts,
-    connections: Connections,
-    loops: Loops,
+    known: Known,
+    doing: OfTasks<Doing>,
+    under_way: UnderWay,
     habits: HabitTable,
-    workers: Workers,
     answerers: Answerers,
+    losses: Vec<(u64, u64)>,
+    /// The library vantage handed over inputs.
+    are_given_inputs: bool,
     /// Who waited at each futex of a process; `UNKNOWN` where several tasks did. And whether tasks that take requests did,
     /// and others.
     futexes: FxHashMap<(ProcessId, u64), (TaskId, [bool; 2])>,
@@ -90,37 +57,11 @@ impl Roles {
     /// A step in a task's life: which process it is of, and what it was made for.
     pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.answerers.task(xs, r, &mut self.habits);
-        self.learn_process(r);
-        if r.runtime == runtime::TOKIO {
-            *self.processes.is_named_late.entry(r.task) = true;
-            self.processes.named_since.entry(self.process_of(r.task)).or_insert(r.at);
-        }
-        if matches!(r.runtime, runtime::PYTHON | runtime::NODE) {
-            *self.processes.is_context.entry(r.task) = true;
-        }
-        let process = self.process_of(r.task).leader();
-        *self.processes.names.entry(process) = r.comm;
-        if r.cmdline != StrId::EMPTY {
-            *self.processes.words.entry(process) = r.cmdline;
-        }
-        if r.what == life::EXIT {
-            self.requests.held.remove(&r.task);
-        }
-    }
-
-    fn learn_process(&mut self, r: &TaskRow) {
-        let leads = r.tgid == r.tid;
-        let own = Leader { task: r.task, stands_in: !leads };
-        // a thread group is its leader's task: a reused tgid has another leader
-        let leader = match self.processes.leaders.get(&r.tgid) {
-            Some(&known) if !leads || known.stands_in && r.what != life::FORK => known,
-            _ => own,
-        };
-        self.processes.leaders.insert(r.tgid, leader);
-        *self.processes.process.entry(r.task) = ProcessId::led_by(leader.task);
-        if leads && r.parent != TaskId::UNKNOWN {
-            let parent = self.process_of(r.parent);
-            *self.processes.parents.entry(leader.task) = parent;
+        self.known.task(r);
+        if r.what == life::EXIT
+            && let Some(doing) = self.doing.get_mut(r.task)
+        {
+            doing.held = Vec::new();
         }
     }
 
@@ -131,7 +72,7 @@ impl Roles {
         }
         let is_of_operations = ["loss.ring.op", "loss.ring.flow", "loss.storage"].iter().any(|l| what.starts_with(l));
         if is_of_operations || defects::hides_rows(what) {
-            self.unseen.losses.push((r.from.0.saturating_sub(LATE_NS), r.at.0));
+            self.losses.push((r.from.0.saturating_sub(LATE_NS), r.at.0));
             self.answerers.lost_accepts();
         }
     }
@@ -144,44 +85,41 @@ impl Roles {
     /// A call begins: more of them without an answer than requests that could make them show that a request makes several
     /// at once, or that some are nobody's.
     fn asks(&mut self, x: ExId, e: &Exchange, process: ProcessId, dial: Option<Dial>) {
-        let spare = self.connections.spare.entry(process).or_default();
+        let p = self.known.at(process);
         let asked =
-            self.connections.asked_on.or_insert_with((HostId(0), e.flow), || Asked { process, ..Asked::default() });
+            self.under_way.asked_on.or_insert_with((HostId(0), e.flow), || Asked { process, ..Asked::default() });
         let is_again = std::mem::replace(&mut asked.is_used, true);
         if is_again {
-            self.connections.keeping.insert(process);
-            *spare = spare.saturating_sub(u32::from(asked.under_way == 0));
+            p.connections.are_kept = true;
+            p.now.spare = p.now.spare.saturating_sub(u32::from(asked.under_way == 0));
         }
         asked.under_way += 1;
-        if asked.under_way > 1 {
-            self.connections.sharing.insert(process);
-        }
-        self.loops.rounds.entry(e.actor).has_spare = *spare > 0 || self.connections.sharing.contains(&process);
+        p.connections.are_shared |= asked.under_way > 1;
+        self.doing.or_default(e.actor).round.has_spare = p.now.spare > 0 || p.connections.are_shared;
         self.pairs(e, process, is_again);
-        let Some(&open) = self.requests.open.get(&process) else { return };
         let of = self.maker(e.actor, e.began);
+        let p = self.known.at(process);
+        let Some(open) = p.now.open else { return };
+        p.now.asking += 1;
+        if open == 0 {
+            p.calls.unasked_by_any = e.began;
+        }
+        if p.now.asking > open {
+            p.calls.fanned_out = e.began;
+        }
         let place = x.place as usize;
-        if self.calls.unanswered.len() <= place {
-            self.calls.unanswered.resize(place + 1, None);
+        if self.under_way.calls.len() <= place {
+            self.under_way.calls.resize(place + 1, None);
         }
         let dialled_for = dial.and_then(|dial| dial.of).filter(|_| open > 1);
-        self.calls.unanswered[place] = Some(Unanswered { process, of, dialled_for });
-        let asking = self.calls.asking.entry(process).or_default();
-        *asking += 1;
-        if open == 0 {
-            self.calls.unasked_by_any.insert(process, e.began);
-        }
-        if *asking > open {
-            self.calls.fanned_out.insert(process, e.began);
-        }
+        self.under_way.calls[place] = Some(Unanswered { process, of, dialled_for });
     }
 
     /// Something was answered to a call, for the first time where it gives what is known of that.
     fn answered(&mut self, x: ExId) -> Option<Unanswered> {
-        let call = self.calls.unanswered.get_mut(x.place as usize)?.take()?;
-        if let Some(asking) = self.calls.asking.get_mut(&call.process) {
-            *asking = asking.saturating_sub(1);
-        }
+        let call = self.under_way.calls.get_mut(x.place as usize)?.take()?;
+        let now = &mut self.known.at(call.process).now;
+        now.asking = now.asking.saturating_sub(1);
         Some(call)
     }
 
@@ -189,7 +127,7 @@ impl Roles {
     pub fn poll(&mut self, r: &PollRow) {
         let process = self.process_of(r.task);
         self.answerers.polled(r, process);
-        let round = self.loops.rounds.entry(r.task);
+        let Doing { round, held, .. } = self.doing.or_default(r.task);
         let given_by = if r.ready > 0 && r.fd >= 0 { r.fd.saturating_add(1) } else { 0 };
         let asked_by = round.epoll.asked_by;
         if r.timeout_ns != 0 {
@@ -197,22 +135,20 @@ impl Roles {
             *round = Round { polled: Polled::begin(r), epoll: Epoll { given_by: 0, asked_by }, ..Round::default() };
         }
         round.epoll.given_by = if given_by != 0 { given_by } else { round.epoll.given_by };
-        if r.fd >= 0
-            && asked_by == r.fd.saturating_add(1)
-            && self.requests.held.get(&r.task).is_some_and(|h| !h.is_empty())
-        {
-            self.roles.entry(r.task).waits_amid = true;
+        if r.fd >= 0 && asked_by == r.fd.saturating_add(1) && !held.is_empty() {
+            self.known.at_task(r.task).role.waits_amid = true;
         }
         round.polled.found(r);
     }
 
     /// The library vantage handed over an input.
     pub fn input(&mut self, r: &InputRow) {
-        self.loops.are_given_inputs = true;
+        self.are_given_inputs = true;
+        let process = self.process_of(r.task);
         if r.isolated >= 2 {
-            self.loops.rests.insert(self.process_of(r.task), (0, 0, EndpointId(0)));
+            self.known.at(process).now.rest = Some(Rest::default());
         } else if r.kind == input::ELSE {
-            self.loops.rests.remove(&self.process_of(r.task));
+            self.known.at(process).now.rest = None;
         }
     }
 
@@ -220,13 +156,13 @@ impl Roles {
     /// several at once.
     fn called(&mut self, task: TaskId, flow: EndpointId, at: MonoNs, dials: bool) {
         let process = self.process_of(task);
-        if let Some((took, calls, last)) = self.loops.rests.get_mut(&process).filter(|(.., last)| *last != flow) {
-            (*calls, *last) = (*calls + 1, flow);
-            if *calls > (*took).max(1) {
-                self.loops.parallel_at_rest.insert(process);
-            }
+        let Process { calls, now, .. } = self.known.at(process);
+        if let Some(rest) = now.rest.as_mut().filter(|rest| rest.last != flow) {
+            (rest.calls, rest.last) = (rest.calls + 1, flow);
+            calls.are_parallel_at_rest |= rest.calls > rest.took.max(1);
         }
-        let round = self.loops.rounds.entry(task);
+        let is_any_open = now.open.is_some_and(|open| open > 0);
+        let round = &mut self.doing.or_default(task).round;
         // what leaves by one operation is one step
         if round.last == (flow, at) {
             return;
@@ -247,7 +183,6 @@ impl Roles {
         habits.exception_if(HabitId::OneCall, is_parallel);
         habits.exception_if(HabitId::Asked, round.polled.messages == 0 && round.polled.due != 0);
         if round.polled.ready == 1 && is_timely {
-            let is_any_open = self.requests.open.get(&process).is_some_and(|&open| open > 0);
             round.replied.called(is_any_open, habits);
         }
         habits.exception_if(HabitId::Prompt, is_put_off);
@@ -256,9 +191,8 @@ impl Roles {
     /// A loop has answered a request, and was given nothing since.
     fn has_replied(&mut self, task: TaskId, at: MonoNs) {
         let process = self.process_of(task);
-        let spare = self.connections.spare.get(&process).copied().unwrap_or_default();
-        let is_shared = self.connections.sharing.contains(&process);
-        let round = self.loops.rounds.entry(task);
+        let (spare, is_shared) = self.known.of(process).map_or((0, false), |p| (p.now.spare, p.connections.are_shared));
+        let round = &mut self.doing.or_default(task).round;
         // who waited for the connection that was just set free would use that one
         let is_spare = is_shared || spare > u32::from(round.taken.heard != EndpointId(0));
         round.replied = match () {
@@ -270,20 +204,22 @@ impl Roles {
 
     /// The process of a task: the number of its leading task.
     pub fn process_of(&self, task: TaskId) -> ProcessId {
-        match self.processes.process.get(task) {
-            ProcessId::UNKNOWN => ProcessId::led_by(task),
-            process => process,
-        }
+        self.known.process_of(task)
     }
 
     /// What a task does.
     pub fn role(&self, task: TaskId) -> Role {
-        self.roles.get(task)
+        self.known.of_task(task).role
+    }
+
+    /// Whether something was seen of a process.
+    fn is_so(&self, process: ProcessId, what: impl Fn(&Process) -> bool) -> bool {
+        self.known.of(process).is_some_and(what)
     }
 
     /// Whether the process ever had several requests at once.
     pub fn is_concurrent(&self, process: ProcessId) -> bool {
-        self.requests.concurrent.contains(&process)
+        self.is_so(process, |p| p.is_concurrent)
     }
 
     /// Whether requests of an event loop's process may make several calls at once: they did, or too few were seen to tell.
@@ -362,31 +298,27 @@ impl Roles {
     /// A loop makes a call, on a connection that was used before where `is_again`: was it for the one request that it was
     /// given, and are its connections used so?
     fn pairs(&mut self, e: &Exchange, process: ProcessId, is_again: bool) {
-        let round = self.loops.rounds.get(e.actor);
+        let round = self.doing.get(e.actor).map(|d| d.round).unwrap_or_default();
         let is_for_one = round.is_given_one(e.began);
-        let pairs = self.loops.pairs.entry(process).or_default();
-        let last = std::mem::replace(&mut pairs.last, e.flow);
+        let connections = &mut self.known.at(process).connections;
+        let last = connections.used(e.flow);
         let is_broken = !self.habits.of(process, HabitId::Paired).is_kept();
         if !is_again || !is_for_one || round.taken.asked == EndpointId(0) || is_broken {
             return;
         }
-        let is_known = pairs.partners.contains_key(&e.flow);
-        if !is_known && pairs.partners.len() >= PAIRS_MAX {
-            return;
-        }
-        let partner = *pairs.partners.entry(e.flow).or_insert(round.taken.asked);
-        if !holds("paired.never_another", partner == round.taken.asked) {
-            *pairs = Pairs::default();
+        let with = round.taken.asked;
+        let Some(partner) = connections.partner(e.flow) else { return connections.pair(e.flow, with) };
+        if !holds("paired.never_another", partner == with) {
+            connections.serve_several();
             self.habits.at(process).exception_if(HabitId::Paired, true);
         } else {
-            let could_differ = is_known && round.has_spare && last != e.flow;
-            self.habits.at(process).case_if(HabitId::Paired, could_differ);
+            self.habits.at(process).case_if(HabitId::Paired, round.has_spare && last != e.flow);
         }
     }
 
     /// The connection for whose requests alone calls are made on this one, as far as was seen.
     pub fn partner(&self, process: ProcessId, flow: EndpointId) -> Option<EndpointId> {
-        let partner = self.loops.pairs.get(&process)?.partners.get(&flow).copied()?;
+        let partner = self.known.of(process)?.connections.partner(flow)?;
         holds("paired.often", self.pair_cases(process) >= HabitId::Paired.min_cases()).then_some(partner)
     }
 
@@ -409,37 +341,37 @@ impl Roles {
 
     /// Whether the library vantage handed over any input on the host.
     pub fn are_given_inputs(&self) -> bool {
-        self.loops.are_given_inputs
+        self.are_given_inputs
     }
 
     /// Whether one input, handed over when the whole process was at rest, ever led to several calls: a request makes
     /// several at once, or what it sets free lets another go on.
     pub fn is_parallel_at_rest(&self, process: ProcessId) -> bool {
-        self.loops.parallel_at_rest.contains(&process)
+        self.is_so(process, |p| p.calls.are_parallel_at_rest)
     }
 
     /// Whether tasks of the process that take no requests were seen to make calls when it had none open: what they do may
     /// be nobody's then.
     pub fn calls_unasked(&self, process: ProcessId) -> bool {
-        self.calls.unasked.get(&process).is_some_and(|&at| at > self.unseen_until(process))
+        self.is_so(process, |p| p.calls.unasked > p.unseen_until)
     }
 
     /// Whether one request ever made several calls at once, as far as their number shows: where they were more than the
     /// requests that were open.
     pub fn fans_out(&self, process: ProcessId) -> bool {
-        self.calls.fanned_out.get(&process).is_some_and(|&at| at > self.unseen_until(process))
+        self.is_so(process, |p| p.calls.fanned_out > p.unseen_until)
     }
 
     /// Whether a process ever made a call when it had no request open: what it does may be nobody's.
     pub fn calls_of_its_own(&self, process: ProcessId) -> bool {
-        self.calls.unasked_by_any.get(&process).is_some_and(|&at| at > self.unseen_until(process))
+        self.is_so(process, |p| p.calls.unasked_by_any > p.unseen_until)
     }
 
     /// A connection that was being made is used, or gone.
     fn dialled(&mut self, flow: EndpointId, is_used: bool) -> Option<Dial> {
-        let dial = self.connections.connecting.remove(&flow)?;
+        let dial = self.under_way.dials.remove(&flow)?;
         let process = self.process_of(dial.by);
-        let under_way = self.connections.dialling.entry(process).or_default();
+        let under_way = &mut self.known.at(process).now.dialling;
         if is_used && *under_way > 1 {
             self.habits.at(process).cases(HabitId::DialsForOne, 1);
         }
@@ -455,88 +387,43 @@ impl Roles {
 
     /// Whether the process uses connections again: then who has one made need not be who gets it.
     pub fn keeps_connections(&self, process: ProcessId) -> bool {
-        self.connections.keeping.contains(&process)
+        self.is_so(process, |p| p.connections.are_kept)
     }
 
     /// Whether the process takes requests; where operations were lost before `at`, whether it may: its takings, or
     /// the fork that would say whose child it is, may be among them, so its namesakes stand for it.
     pub fn serves(&self, process: ProcessId, at: MonoNs) -> bool {
-        self.serving.processes.contains(&process)
-            || self.is_lossy(MonoNs(0), at) && self.may_serve(self.processes.names.get(process.leader()))
-    }
-
-    /// Whether a process of that name may be one that serves: it has no name, or that of one that does.
-    fn may_serve(&self, name: StrId) -> bool {
-        name == StrId::EMPTY || self.serving.names.contains(&name)
+        self.is_so(process, |p| p.serves) || self.is_lossy(MonoNs(0), at) && self.known.may_serve(process)
     }
 
     /// Until when requests from before the recording were under way in the process.
     pub fn unseen_until(&self, process: ProcessId) -> MonoNs {
-        self.unseen.until.get(&process).copied().unwrap_or_default()
+        self.known.of(process).map_or(MonoNs(0), |p| p.unseen_until)
     }
 
     /// When operations were lost: intervals in order, none touching another.
     pub fn losses(&self) -> &[(u64, u64)] {
-        &self.unseen.losses
+        &self.losses
     }
 
     /// Whether operations were lost in `from..=to`.
     pub fn is_lossy(&self, from: MonoNs, to: MonoNs) -> bool {
-        let i = self.unseen.losses.partition_point(|&(_, b)| b < from.0);
-        !holds("loss.nothing_was_lost", self.unseen.losses.get(i).is_none_or(|&(a, _)| a > to.0))
+        let i = self.losses.partition_point(|&(_, b)| b < from.0);
+        !holds("loss.nothing_was_lost", self.losses.get(i).is_none_or(|&(a, _)| a > to.0))
     }
 
     /// An operation was carried by io_uring.
     pub fn ring(&mut self, task: TaskId) {
-        *self.processes.is_ring.entry(task) = true;
+        self.known.at_task(task).is_ring = true;
     }
 
     /// Whether the task's operations are carried by io_uring: the kernel receives ahead of the program.
     pub fn is_ring(&self, task: TaskId) -> bool {
-        self.processes.is_ring.get(task)
+        self.known.of_task(task).is_ring
     }
 
     /// Whether anybody works in a way that wake-ups must explain.
     pub fn needs_wakes(&self) -> bool {
-        self.roles.iter().any(|(_, r)| r.calls && !r.takes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(task: u32, tgid: u32, tid: u32, what: u8) -> TaskRow {
-        TaskRow {
-            at: MonoNs(0),
-            start: MonoNs(0),
-            task: TaskId(task),
-            parent: TaskId(0),
-            tgid,
-            tid,
-            comm: StrId::EMPTY,
-            cmdline: StrId::EMPTY,
-            cgroup: StrId::EMPTY,
-            what,
-            class: 0,
-            ..Default::default()
-        }
-    }
-
-    #[test]
-    fn threads_are_of_one_process_in_whatever_order_they_are_met() {
-        let mut roles = Roles::default();
-        let rows = [(1, 7, 8), (2, 7, 7), (3, 7, 9)];
-        rows.iter().for_each(|&(task, tgid, tid)| roles.task(&Slab::default(), &row(task, tgid, tid, life::SNAPSHOT)));
-        roles.task(&Slab::default(), &row(2, 7, 7, life::EXEC));
-        let process = roles.process_of(TaskId(1));
-        assert_eq!((roles.process_of(TaskId(2)), roles.process_of(TaskId(3))), (process, process));
-        let of = |leader| ProcessId::led_by(TaskId(leader));
-        // the number is given to others later
-        roles.task(&Slab::default(), &row(4, 7, 7, life::FORK));
-        roles.task(&Slab::default(), &row(5, 7, 10, life::FORK));
-        assert_eq!((roles.process_of(TaskId(4)), roles.process_of(TaskId(5))), (of(4), of(4)));
-        roles.task(&Slab::default(), &row(6, 7, 7, life::SNAPSHOT));
-        assert_eq!(roles.process_of(TaskId(6)), of(6));
+        self.known.tasks().any(|(_, t)| t.role.calls && !t.role.takes)
     }
 }

@@ -12,7 +12,7 @@ impl Roles {
     /// The request that makes a call now: its own bytes were all that the loop was given. (Behind an answer it may be another one,
     /// which waited for the connection.)
     pub(super) fn maker(&self, task: TaskId, at: MonoNs) -> Option<ExId> {
-        let round = self.loops.rounds.get(task);
+        let round = &self.doing.get(task)?.round;
         round.taken.of.filter(|_| round.is_given_one(at) && round.taken.answers.0 == 0)
     }
 
@@ -20,7 +20,7 @@ impl Roles {
     /// request that came after the call cannot have made it. And where the call's connection was made for a request: was it for `x`?
     pub(super) fn replies_to(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let process = self.process_of(task);
-        let round = self.loops.rounds.entry(task);
+        let round = &mut self.doing.or_default(task).round;
         let (asked, maker) = (std::mem::take(&mut round.taken.answers), round.taken.of.take());
         let dialled_for = round.taken.dialled_for.take();
         if asked.0 == 0 || !round.polled.no_timer_due(at) {
@@ -28,8 +28,9 @@ impl Roles {
         }
         let (is_one, is_first) = (round.is_given_one(at), round.polled.messages == 1);
         let is_after = |y: ExId| xs.is_live(y) && xs.get(y).taken > asked;
-        let may_be_anothers = self.requests.newest.get(&process).is_some_and(|&y| y != x && is_after(y));
-        let has_others = self.requests.open.get(&process).is_some_and(|&open| open > 1);
+        let now = self.known.of(process).map(|p| &p.now);
+        let may_be_anothers = now.and_then(|n| n.newest).is_some_and(|y| y != x && is_after(y));
+        let has_others = now.and_then(|n| n.open).is_some_and(|open| open > 1);
         let habits = self.habits.at(process);
         // that it was for `x` is no case: mostly nobody else waited for a connection
         habits.exception_if(HabitId::DialsForOne, is_first && dialled_for.is_some_and(|of| of != x));

@@ -1,53 +1,43 @@
 //! What is decided once all of a recording was seen.
 
-use super::Roles;
+use super::doing::UnderWay;
 use super::habits::HabitId;
-use crate::dense::PerTask;
-use crate::per_end::PerEnd;
-use rustc_hash::FxHashMap;
-use wakepath_model::ids::StrId;
+use super::{Role, Roles};
+use crate::of_tasks::OfTasks;
+use crate::process::known::Nature;
 
 impl Roles {
     /// Nothing more comes: puts losses in order and decides which processes move requests between tasks.
     pub fn finish(&mut self) {
-        self.unseen.losses.sort_unstable();
+        self.losses.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::new();
-        for &(a, b) in &self.unseen.losses {
+        for &(a, b) in &self.losses {
             match merged.last_mut() {
                 Some(l) if a <= l.1 => l.1 = l.1.max(b),
                 _ => merged.push((a, b)),
             }
         }
-        self.unseen.losses = merged;
-        for (task, role) in self.roles.iter().filter(|(_, role)| role.takes) {
-            let process = self.process_of(task);
-            self.serving.processes.insert(process);
-            self.serving.names.extend(Some(self.processes.names.get(process.leader())).filter(|n| *n != StrId::EMPTY));
+        self.losses = merged;
+        let serving: Vec<_> = self.known.tasks().filter(|(_, t)| t.role.takes).collect();
+        for (id, task) in serving {
+            let process = self.process_of(id);
+            self.known.serves(process);
+            let Role { gives_away, replies_own, replies_foreign, .. } = task.role;
             // one that replies to nothing reads for the others: they keep what they take
-            if role.gives_away && (role.replies_own || role.replies_foreign) {
-                let is_named_late = self.processes.is_named_late.get(task);
-                let migrating = match is_named_late {
-                    true => &mut self.serving.migrating_named,
-                    false => &mut self.serving.migrating,
-                };
-                migrating.insert(process);
+            if gives_away && (replies_own || replies_foreign) {
+                let moves = &mut self.known.at(process).moves;
+                match task.nature {
+                    Nature::NamedLate => moves.named_late = true,
+                    Nature::Plain | Nature::Context => moves.threads = true,
+                }
             }
         }
         self.loops_share_work();
         self.finish_habits();
         self.answerers.finish();
-        self.requests.held = FxHashMap::default();
-        self.workers.first_calls = FxHashMap::default();
-        self.requests.open = FxHashMap::default();
-        self.requests.newest = FxHashMap::default();
-        self.loops.rounds = PerTask::default();
-        self.loops.rests = FxHashMap::default();
-        self.connections.connecting = FxHashMap::default();
-        self.connections.dialling = FxHashMap::default();
-        self.connections.asked_on = PerEnd::default();
-        self.connections.spare = FxHashMap::default();
-        self.calls.unanswered = Vec::new();
-        self.calls.asking = FxHashMap::default();
+        self.known.finish();
+        self.doing = OfTasks::default();
+        self.under_way = UnderWay::default();
     }
 
     /// Counts what calls and connections show of habits, and then at each worker what its siblings show.
@@ -60,7 +50,7 @@ impl Roles {
             habits.exception_if(HabitId::Idle, is_unasked);
             habits.exception_if(HabitId::OneUse, keeps);
         }
-        let processes = &self.processes;
-        self.habits.merge(|process| processes.crew_of(process));
+        let known = &self.known;
+        self.habits.merge(|process| known.master_of(process));
     }
 }

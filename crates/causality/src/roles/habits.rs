@@ -204,16 +204,16 @@ impl HabitTable {
         self.0.keys().copied().collect()
     }
 
-    /// Counts at each worker what its siblings show; `crew_of` tells of a process whose worker it is.
-    pub(super) fn merge<Crew: Eq + Hash>(&mut self, crew_of: impl Fn(ProcessId) -> Option<Crew>) {
-        let mut crews: FxHashMap<Crew, Habits> = FxHashMap::default();
+    /// Counts at each worker what its siblings show; `master_of` names the master of a worker.
+    pub(super) fn merge<Master: Eq + Hash>(&mut self, master_of: impl Fn(ProcessId) -> Option<Master>) {
+        let mut of_workers: FxHashMap<Master, Habits> = FxHashMap::default();
         for (&process, habits) in &self.0 {
-            if let Some(crew) = crew_of(process) {
-                crews.entry(crew).or_default().add(habits);
+            if let Some(master) = master_of(process) {
+                of_workers.entry(master).or_default().add(habits);
             }
         }
         for (&process, habits) in &mut self.0 {
-            if let Some(all) = crew_of(process).and_then(|crew| crews.get(&crew)) {
+            if let Some(all) = master_of(process).and_then(|master| of_workers.get(&master)) {
                 habits.learn(all);
             }
         }

@@ -4,6 +4,7 @@ use super::{CASES_MIN, Roles};
 use crate::conditions::holds;
 use crate::exchange::Side;
 use crate::process::ProcessId;
+use crate::process::known::Nature;
 use wakepath_model::ids::TaskId;
 
 /// How long a request is taken to last at most where too few were replied to (ns). Where enough were, the process's own longest counts.
@@ -17,22 +18,21 @@ impl Roles {
     /// Counterexamples: `link.leaving/counter_leaves_a_loop`, `counter_leaves_a_reader`.
     pub fn turns_away(&self, task: TaskId) -> bool {
         let role = self.role(task);
-        let is_alone = holds("leaving.one_at_a_time", !role.is_loop() && !self.processes.is_context.get(task));
+        let is_context = self.known.of_task(task).nature == Nature::Context;
+        let is_alone = holds("leaving.one_at_a_time", !role.is_loop() && !is_context);
         is_alone && holds("leaving.keeps_what_it_takes", !role.gives_away) && !self.is_among_migrating(task)
     }
 
     /// Whether a server of this process (or, of a client's side, one that it asks) was seen to say something when nothing was asked, on a
     /// connection where turns alone pair messages; or one of its siblings.
     pub fn pushes(&self, process: ProcessId, side: Side) -> bool {
-        let crew = self.processes.crew_of(process);
-        let is_its = |of: ProcessId| of == process || crew.is_some() && self.processes.crew_of(of) == crew;
-        self.serving.pushing.iter().any(|&(of, at)| at == side && is_its(of))
+        self.known.pushes(process, side)
     }
 
     /// The longest time in which the process replied to a request (ns).
     pub fn longest(&self, process: ProcessId) -> u64 {
-        match self.serving.lasted.get(&process) {
-            Some(&(count, longest)) if count >= CASES_MIN => longest,
+        match self.known.of(process).map(|p| p.lasted) {
+            Some((count, longest)) if count >= CASES_MIN => longest,
             _ => UNKNOWN_NS,
         }
     }

@@ -1,10 +1,11 @@
 //! Whether requests move between tasks of a process, as far as their tasks are known.
 
 use super::Roles;
+use super::doing::Doing;
 use crate::conditions::holds;
-use crate::dense::PerTask;
 use crate::exchange::Exchange;
 use crate::process::ProcessId;
+use crate::process::known::Nature;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::TaskId;
 
@@ -19,43 +20,40 @@ impl Roles {
     /// Counterexample: `link.fragment/loops_give_each_other_work`.
     pub(super) fn loops_share_work(&mut self) {
         let mut loops: FxHashMap<ProcessId, (u32, bool)> = FxHashMap::default();
-        for (task, (replies, unseen)) in self.loops.replies.iter() {
-            if replies > 0 && self.roles.get(task).is_loop() {
+        for (task, Doing { replies: (replies, unseen), .. }) in self.doing.iter() {
+            if *replies > 0 && self.role(task).is_loop() {
                 let (count, is_told) = loops.entry(self.process_of(task)).or_default();
                 *count += 1;
-                *is_told |= unseen > 0 && unseen.saturating_mul(UNSEEN_ONE_IN) >= replies;
+                *is_told |= *unseen > 0 && unseen.saturating_mul(UNSEEN_ONE_IN) >= *replies;
             }
         }
         let works_alone = |count: u32, is_told: bool| holds("turn.no_others_work", count < 2 || !is_told);
         let sharing = loops.into_iter().filter(|(_, (count, is_told))| !works_alone(*count, *is_told));
-        self.serving.migrating.extend(sharing.map(|(process, _)| process));
-        self.loops.replies = PerTask::default();
+        sharing.for_each(|(process, _)| self.known.at(process).moves.threads = true);
     }
 
     /// Whether tasks of the process that reply to requests give away some that they took: any may go on with any.
     pub fn is_migrating(&self, process: ProcessId) -> bool {
-        self.serving.migrating.contains(&process) || self.serving.migrating_named.contains(&process)
+        self.is_so(process, |p| p.moves.threads || p.moves.named_late)
     }
 
     /// The same of the tasks among which this one is: threads, or tasks that were named late.
     pub fn is_among_migrating(&self, task: TaskId) -> bool {
         let process = self.process_of(task);
-        match self.processes.is_named_late.get(task) {
-            true => self.serving.migrating_named.contains(&process),
+        match self.is_named_late(task) {
+            true => self.is_so(process, |p| p.moves.named_late),
             false => self.is_migrating(process),
         }
     }
 
     /// Whether it is a task whose name the recorder had to find first, as Tokio's are.
     pub fn is_named_late(&self, task: TaskId) -> bool {
-        self.processes.is_named_late.get(task)
+        self.known.of_task(task).nature == Nature::NamedLate
     }
 
     /// Whether a request was taken before its process's tasks had names: by whom is not known.
     pub(super) fn is_taken_before_names(&self, e: &Exchange, replies: TaskId) -> bool {
-        let since = self.processes.named_since.get(&self.process_of(replies));
-        self.processes.is_named_late.get(replies)
-            && !self.processes.is_named_late.get(e.actor)
-            && since.is_some_and(|&since| e.taken < since)
+        let since = self.known.of(self.process_of(replies)).and_then(|p| p.named_since);
+        self.is_named_late(replies) && !self.is_named_late(e.actor) && since.is_some_and(|since| e.taken < since)
     }
 }

@@ -1,8 +1,8 @@
 //! What roles learn of exchanges, step by step.
 
 use super::Roles;
+use super::doing::{Asked, Dial, Doing, Taken};
 use super::habits::HabitId;
-use super::learned::{Asked, Dial, Taken};
 use crate::exchange::{ExId, Side, Sign, Slab, Steps};
 use crate::process::ProcessId;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
@@ -28,48 +28,45 @@ impl Steps for Roles {
             }
             Side::Server => self.answerers.took(xs, x),
         }
-        let role = self.roles.entry(e.actor);
+        let role = &mut self.known.at_task(e.actor).role;
         match e.side {
             Side::Client => {
                 role.calls = true;
-                if !role.takes && self.requests.open.get(&process) == Some(&0) {
-                    self.calls.unasked.insert(process, e.began);
+                let takes = role.takes;
+                let p = self.known.at(process);
+                if !takes && p.now.open == Some(0) {
+                    p.calls.unasked = e.began;
                 }
             }
             Side::Server => {
                 role.takes = true;
-                let round = self.loops.rounds.entry(e.actor);
+                let multiplexes = role.multiplexes;
+                let Doing { round, held, .. } = self.doing.or_default(e.actor);
                 round.takes();
                 round.taken = Taken { asked: e.flow, of: Some(x), answers: MonoNs(0), ..round.taken };
                 round.epoll.asked_by =
                     if round.epoll.given_by != 0 { round.epoll.given_by } else { round.epoll.asked_by };
-                if let Some((took, ..)) = self.loops.rests.get_mut(&process) {
-                    *took += 1;
+                let p = self.known.at(process);
+                if let Some(rest) = &mut p.now.rest {
+                    rest.took += 1;
                 }
-                let open = self.requests.open.entry(process).or_default();
-                if *open == 0 {
-                    self.habits.at(process).cases(HabitId::Idle, 1);
-                }
+                let open = p.now.open.get_or_insert(0);
+                self.habits.at(process).case_if(HabitId::Idle, *open == 0);
                 *open += 1;
-                self.requests.newest.insert(process, x);
-                if *open > 1 {
-                    self.requests.concurrent.insert(process);
-                }
-                if role.multiplexes {
+                p.is_concurrent |= *open > 1;
+                p.now.newest = Some(x);
+                if multiplexes {
                     // no more is asked of what it has
-                    self.requests.held.remove(&e.actor);
+                    *held = Vec::new();
                     return;
                 }
-                let held = self.requests.held.entry(e.actor).or_default();
                 held.retain(|&h| {
                     xs.is_live(h) && {
                         let o = xs.get(h);
                         !(o.replied || o.cut || o.reset || (o.open_ended && o.reply_start != OPEN))
                     }
                 });
-                if held.iter().any(|&h| xs.get(h).flow != e.flow) {
-                    role.multiplexes = true;
-                }
+                self.known.at_task(e.actor).role.multiplexes = held.iter().any(|&h| xs.get(h).flow != e.flow);
                 held.push(x);
             }
         }
@@ -80,9 +77,9 @@ impl Steps for Roles {
         if e.side == Side::Server && !e.is_internal {
             self.replies_to(xs, x, task, at);
             if task == e.actor {
-                let (replies, unseen) = self.loops.replies.entry(task);
+                let Doing { round, replies: (replies, unseen), .. } = self.doing.or_default(task);
                 *replies += 1;
-                *unseen += u32::from(self.loops.rounds.get(task).is_given_unseen(at));
+                *unseen += u32::from(round.is_given_unseen(at));
             }
         }
         if e.side == Side::Server {
@@ -92,7 +89,7 @@ impl Steps for Roles {
             self.answerers.answered(e, false);
         }
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.actor != TaskId::UNKNOWN {
-            let first = self.workers.first_calls.remove(&task);
+            let first = self.doing.get_mut(task).and_then(|d| d.first_call.take());
             if let Some(at) = first.filter(|_| task != e.actor) {
                 let habits = self.habits.at(self.process_of(task));
                 habits.case_if(HabitId::CallsForOne, at >= e.taken);
@@ -103,19 +100,19 @@ impl Steps for Roles {
                 self.unseen_reply(task, at);
                 return;
             }
-            let role = self.roles.entry(task);
+            let role = &mut self.known.at_task(task).role;
             if task == e.actor {
                 role.replies_own = true;
             } else {
                 role.replies_foreign = true;
-                self.roles.entry(e.actor).gives_away = true;
+                self.known.at_task(e.actor).role.gives_away = true;
             }
         }
     }
 
     fn request_progress(&mut self, _: &Slab, x: ExId, task: TaskId, _: MonoNs) {
         self.answerers.takes_more(task);
-        let round = self.loops.rounds.entry(task);
+        let round = &mut self.doing.or_default(task).round;
         round.takes();
         (round.taken.of, round.taken.answers) = (Some(x), MonoNs(0));
     }
@@ -129,7 +126,7 @@ impl Steps for Roles {
             self.answerers.hears(xs.get(x));
         }
         if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
-            let round = self.loops.rounds.entry(task);
+            let round = &mut self.doing.or_default(task).round;
             let is_before_kept = round.keeps_an_answer() && round.taken.call != Some(x);
             round.takes();
             let e = xs.get(x);
@@ -140,7 +137,7 @@ impl Steps for Roles {
                 self.habits.at(process).exception_if(HabitId::PassesOn, true);
             }
             // it may wait for an answer that another task reads
-            self.workers.first_calls.entry(xs.get(x).actor).or_insert(xs.get(x).began);
+            self.doing.or_default(xs.get(x).actor).first_call.get_or_insert(xs.get(x).began);
         }
     }
 
@@ -149,7 +146,7 @@ impl Steps for Roles {
     }
 
     fn read_frames(&mut self, task: TaskId) {
-        let taken = &mut self.loops.rounds.entry(task).taken;
+        let taken = &mut self.doing.or_default(task).round.taken;
         (taken.of, taken.answers) = (None, MonoNs(0));
     }
 
@@ -161,36 +158,38 @@ impl Steps for Roles {
         }
         if e.side != Side::Server {
             self.answerers.answered(e, true);
-            if let Some(asked) = self.connections.asked_on.get_mut((HostId(0), e.flow)) {
+            if let Some(asked) = self.under_way.asked_on.get_mut((HostId(0), e.flow)) {
                 asked.under_way = asked.under_way.saturating_sub(1);
-                *self.connections.spare.entry(self.process_of(e.actor)).or_default() += u32::from(asked.under_way == 0);
+                let process = self.known.process_of(e.actor);
+                self.known.at(process).now.spare += u32::from(asked.under_way == 0);
             }
             return;
         }
         self.answerers.closed(xs, x, at);
         // what it called between parts of that reply was for it
-        self.workers.first_calls.remove(&e.reply_actor);
+        if let Some(doing) = self.doing.get_mut(e.reply_actor) {
+            doing.first_call = None;
+        }
         let process = self.process_of(e.actor);
         if e.replied {
             self.has_replied(e.reply_actor, at);
-            let (count, longest) = self.serving.lasted.entry(process).or_default();
+            let (count, longest) = &mut self.known.at(process).lasted;
             (*count, *longest) = (*count + 1, (*longest).max(e.ended.0.saturating_sub(e.began.0)));
         }
-        if let Some(open) = self.requests.open.get_mut(&process) {
+        let now = &mut self.known.at(process).now;
+        if let Some(open) = &mut now.open {
             *open = open.saturating_sub(1);
-            if self.connections.dialling.get(&process).is_some_and(|dials| *dials > *open) {
-                self.habits.at(process).exception_if(HabitId::DialsForOne, true);
-            }
+            self.habits.at(process).exception_if(HabitId::DialsForOne, now.dialling > *open);
         }
-        if let Some(held) = self.requests.held.get_mut(&e.actor) {
-            held.retain(|&h| h != x);
+        if let Some(doing) = self.doing.get_mut(e.actor) {
+            doing.held.retain(|&h| h != x);
         }
     }
 
     fn accepted(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
         self.answerers.accepted(flow, self.process_of(task), at);
         // the poll found the listener, with which there is nothing to go on; what is read of each new connection is another matter
-        let round = self.loops.rounds.entry(task);
+        let round = &mut self.doing.or_default(task).round;
         round.promptness.has_accepted = true;
         round.polled.ready =
             round.polled.ready.saturating_add(u32::from(std::mem::replace(&mut round.has_accepted, true)));
@@ -198,27 +197,27 @@ impl Steps for Roles {
 
     fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
         let dial = Dial { by: task, of: self.maker(task, at) };
-        if self.connections.connecting.insert(flow, dial).is_none() {
-            self.loops.rounds.entry(task).has_dialled = true;
-            *self.connections.dialling.entry(self.process_of(task)).or_default() += 1;
+        if self.under_way.dials.insert(flow, dial).is_none() {
+            self.doing.or_default(task).round.has_dialled = true;
+            let process = self.process_of(task);
+            self.known.at(process).now.dialling += 1;
             self.called(task, flow, at, true);
         }
     }
 
     fn unseen_reply(&mut self, task: TaskId, at: MonoNs) {
         let process = self.process_of(task);
-        let until = self.unseen.until.entry(process).or_default();
-        *until = (*until).max(at);
+        let is_beside_another = self.doing.get(task).is_some_and(|d| !d.held.is_empty());
+        let p = self.known.at(process);
+        p.unseen_until = p.unseen_until.max(at);
         // it had that request in hand all the while
-        if self.requests.held.get(&task).is_some_and(|held| !held.is_empty()) {
-            self.roles.entry(task).multiplexes = true;
-            self.requests.concurrent.insert(process);
-        }
+        p.is_concurrent |= is_beside_another;
+        self.known.at_task(task).role.multiplexes |= is_beside_another;
     }
 
     fn stray_reply(&mut self, _: TaskId, at: MonoNs) {
         // the request that it answers was lost: until now nobody knew that it was open
-        if let Some(last) = self.unseen.losses.last_mut() {
+        if let Some(last) = self.losses.last_mut() {
             last.1 = last.1.max(at.0);
         }
     }
@@ -235,19 +234,19 @@ impl Steps for Roles {
 
     fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {
         self.answerers.gone(flow);
-        if let Some(Asked { under_way: 0, process, .. }) = self.connections.asked_on.remove((HostId(0), flow)) {
-            let spare = self.connections.spare.entry(process).or_default();
+        if let Some(Asked { under_way: 0, process, .. }) = self.under_way.asked_on.remove((HostId(0), flow)) {
+            let spare = &mut self.known.at(process).now.spare;
             *spare = spare.saturating_sub(1);
         }
         if let Some(dial) = self.dialled(flow, false) {
             // refused: somebody tries again elsewhere
-            let round = self.loops.rounds.entry(dial.by);
+            let round = &mut self.doing.or_default(dial.by).round;
             round.polled.ready = round.polled.ready.saturating_add(1);
         }
     }
 
     fn pushed(&mut self, process: ProcessId, side: Side) {
-        self.serving.pushing.insert((process, side));
+        self.known.pushed(process, side);
     }
 
     fn pushes(&self, _: ProcessId, _: Side) -> bool {

@@ -1,14 +1,12 @@
-//! What is learned of tasks and processes, by what it is about.
+//! What tasks do in the first pass, as far as it shows habits.
 
 use super::habits::{HabitId, Habits};
-use crate::dense::PerTask;
 use crate::exchange::ExId;
-use crate::exchange::Side;
 use crate::per_end::PerEnd;
 use crate::polled::Polled;
 use crate::process::ProcessId;
-use rustc_hash::{FxHashMap, FxHashSet};
-use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use rustc_hash::FxHashMap;
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 /// Whether a loop has answered a request and was given nothing since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,96 +137,6 @@ impl Round {
     }
 }
 
-/// The task by whose number a thread group goes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Leader {
-    pub(super) task: TaskId,
-    /// Another thread, where the recording met one before the leader itself.
-    pub(super) stands_in: bool,
-}
-
-/// Which process each task is of.
-#[derive(Default)]
-pub(super) struct Processes {
-    /// The leading task of each task's process, 0 where not known.
-    pub(super) process: PerTask<ProcessId>,
-    pub(super) leaders: FxHashMap<u32, Leader>,
-    /// Names of processes.
-    pub(super) names: PerTask<StrId>,
-    /// The words that each was started with.
-    pub(super) words: PerTask<StrId>,
-    /// The process that forked each, 0 where not known.
-    pub(super) parents: PerTask<ProcessId>,
-    /// Tasks whose names the recorder had to find first.
-    pub(super) is_named_late: PerTask<bool>,
-    /// Contexts of an event loop: it goes on with others at its own word.
-    pub(super) is_context: PerTask<bool>,
-    /// Tasks whose operations io_uring carries.
-    pub(super) is_ring: PerTask<bool>,
-    /// Since when processes have such: who acted before is not known.
-    pub(super) named_since: FxHashMap<ProcessId, MonoNs>,
-}
-
-impl Processes {
-    /// The processes of one crew go by this, the others by nothing: they were forked from a process of their name, and run with the same
-    /// words, as a server's workers do.
-    pub(super) fn crew_of(&self, process: ProcessId) -> Option<(ProcessId, StrId)> {
-        let name = |process: ProcessId| self.names.get(process.leader());
-        let parent = self.parents.get(process.leader());
-        let is_worker = parent != ProcessId::UNKNOWN && name(process) != StrId::EMPTY && name(parent) == name(process);
-        is_worker.then(|| (parent, self.words.get(process.leader())))
-    }
-}
-
-/// Processes that take requests.
-#[derive(Default)]
-pub(super) struct Serving {
-    pub(super) processes: FxHashSet<ProcessId>,
-    pub(super) names: FxHashSet<StrId>,
-    /// Those whose requests move between tasks.
-    pub(super) migrating: FxHashSet<ProcessId>,
-    /// The same among tasks that were named late: what their threads did before says nothing of them.
-    pub(super) migrating_named: FxHashSet<ProcessId>,
-    /// How many requests each process replied to, and the longest time in which it did (ns).
-    pub(super) lasted: FxHashMap<ProcessId, (u32, u64)>,
-    /// Ends of connections where turns alone pair messages, and a server said something unasked: of which process, and which side.
-    pub(super) pushing: FxHashSet<(ProcessId, Side)>,
-}
-
-/// Requests that are open.
-#[derive(Default)]
-pub(super) struct OpenRequests {
-    pub(super) held: FxHashMap<TaskId, Vec<ExId>>,
-    /// How many each process has that ever took one.
-    pub(super) open: FxHashMap<ProcessId, u32>,
-    /// The one that each process took last.
-    pub(super) newest: FxHashMap<ProcessId, ExId>,
-    /// Processes that had several at once.
-    pub(super) concurrent: FxHashSet<ProcessId>,
-}
-
-/// When something was not seen.
-#[derive(Default)]
-pub(super) struct Unseen {
-    /// Per process: until when replies to requests from before the recording left.
-    pub(super) until: FxHashMap<ProcessId, MonoNs>,
-    pub(super) losses: Vec<(u64, u64)>,
-}
-
-/// Calls against requests that could have made them.
-#[derive(Default)]
-pub(super) struct CallCounts {
-    /// When a task of a process that had no request open, and takes none, last made a call.
-    pub(super) unasked: FxHashMap<ProcessId, MonoNs>,
-    /// The same of processes whose requests move between tasks, whatever else the task does.
-    pub(super) unasked_by_any: FxHashMap<ProcessId, MonoNs>,
-    /// Calls that nothing was answered to yet, by their places; and how many each process has.
-    pub(super) unanswered: Vec<Option<Unanswered>>,
-    pub(super) asking: FxHashMap<ProcessId, u32>,
-    /// When a process last had more of them than requests open.
-    pub(super) fanned_out: FxHashMap<ProcessId, MonoNs>,
-}
-
 /// A call that nothing was answered to yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unanswered {
@@ -259,51 +167,25 @@ pub(super) struct Asked {
     pub(super) is_used: bool,
 }
 
-/// Connections on which calls are made.
+/// What a task is doing.
 #[derive(Default)]
-pub(super) struct Connections {
+pub(super) struct Doing {
+    pub(super) round: Round,
+    /// Requests that it has.
+    pub(super) held: Vec<ExId>,
+    /// The first call that it made since it last replied.
+    pub(super) first_call: Option<MonoNs>,
+    /// How many replies it began, and how many of them where it was given only what nobody saw.
+    pub(super) replies: (u32, u32),
+}
+
+/// Calls and connections that are under way.
+#[derive(Default)]
+pub(super) struct UnderWay {
+    /// Calls that nothing was answered to yet, by their places.
+    pub(super) calls: Vec<Option<Unanswered>>,
+    /// What is asked on each connection.
     pub(super) asked_on: PerEnd<Asked>,
-    /// How many of them each process has on which nothing is asked now.
-    pub(super) spare: FxHashMap<ProcessId, u32>,
-    /// Processes that made several calls on one.
-    pub(super) keeping: FxHashSet<ProcessId>,
-    /// Those that made several at once on one: there is always room for another.
-    pub(super) sharing: FxHashSet<ProcessId>,
-    /// Those for which nothing was sent yet.
-    pub(super) connecting: FxHashMap<EndpointId, Dial>,
-    /// How many of them each process has.
-    pub(super) dialling: FxHashMap<ProcessId, u32>,
-}
-
-/// Connections of a process that each serve the requests of one other connection.
-#[derive(Default)]
-pub(super) struct Pairs {
-    /// By a connection on which calls are made: that of the requests.
-    pub(super) partners: FxHashMap<EndpointId, EndpointId>,
-    /// The connection that was used last.
-    pub(super) last: EndpointId,
-}
-
-/// Event loops.
-#[derive(Default)]
-pub(super) struct Loops {
-    pub(super) rounds: PerTask<Round>,
-    /// The library vantage handed over inputs.
-    pub(super) are_given_inputs: bool,
-    /// Of each process that was given an input at rest: how many requests it took since, how many flows it sent requests
-    /// on, and the last of them.
-    pub(super) rests: FxHashMap<ProcessId, (u32, u32, EndpointId)>,
-    /// Processes that made several of them for one such input.
-    pub(super) parallel_at_rest: FxHashSet<ProcessId>,
-    /// Of processes with loops.
-    pub(super) pairs: FxHashMap<ProcessId, Pairs>,
-    /// How many replies each loop began, and how many of them where it was given only what nobody saw.
-    pub(super) replies: PerTask<(u32, u32)>,
-}
-
-/// Tasks that reply to requests which others took.
-#[derive(Default)]
-pub(super) struct Workers {
-    /// The first call that each task made since it last replied.
-    pub(super) first_calls: FxHashMap<TaskId, MonoNs>,
+    /// Connections for which nothing was sent yet.
+    pub(super) dials: FxHashMap<EndpointId, Dial>,
 }

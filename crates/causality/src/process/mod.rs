@@ -1,4 +1,6 @@
-//! Which process a task is of.
+//! What a process is, and what is learned of one.
+
+pub(crate) mod known;
 
 use wakepath_model::ids::TaskId;
 

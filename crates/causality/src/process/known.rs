@@ -1,0 +1,334 @@
+//! What is learned of the tasks and processes of a host.
+
+use super::ProcessId;
+use crate::dense::PerTask;
+use crate::exchange::{ExId, Side};
+use crate::of_tasks::OfTasks;
+use rustc_hash::{FxHashMap, FxHashSet};
+use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::{TaskRow, life, runtime};
+
+/// Most connections of a process whose partners are kept.
+const PARTNERS_MAX: usize = 100_000;
+
+/// What a task was ever seen to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Role {
+    /// Takes requests.
+    pub takes: bool,
+    /// Took a request while it had another of another flow.
+    pub multiplexes: bool,
+    /// Waited amid a request at the epoll descriptor that had given it the request: a loop, which may go on with others, or
+    /// do something of its own.
+    pub waits_amid: bool,
+    /// Replies to requests that another task took.
+    pub replies_foreign: bool,
+    /// Another task replied to a request that it took.
+    pub gives_away: bool,
+    /// Replies to requests that it took.
+    pub replies_own: bool,
+    /// Sends requests.
+    pub calls: bool,
+}
+
+impl Role {
+    /// Whether it may work on several requests at once, or on none, between two steps of one.
+    pub fn is_loop(&self) -> bool {
+        self.multiplexes || self.waits_amid
+    }
+}
+
+/// Who carries a task's operations, and who named the task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Nature {
+    /// A thread, or a task whose name is known from its birth on.
+    #[default]
+    Plain,
+    /// A context of an event loop: the loop goes on with others at its own word.
+    Context,
+    /// A task whose name the recorder had to find first, as Tokio's are.
+    NamedLate,
+}
+
+/// A task: of which process, and what it does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Task {
+    /// Unknown where the task itself stands for it.
+    process: ProcessId,
+    pub(crate) role: Role,
+    pub(crate) nature: Nature,
+    /// io_uring carries its operations: the kernel receives ahead of the program.
+    pub(crate) is_ring: bool,
+}
+
+/// How a process was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Start {
+    /// The process that forked it.
+    parent: ProcessId,
+    name: StrId,
+    words: StrId,
+}
+
+/// The task by whose number a thread group goes.
+#[derive(Clone, Copy, Debug)]
+struct Leader {
+    task: TaskId,
+    /// Another thread, where the recording met one before the leader itself.
+    stands_in: bool,
+}
+
+/// Whether requests move between tasks of one kind: any of them may go on with any request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moves {
+    /// Between its threads.
+    pub(crate) threads: bool,
+    /// Between tasks that were named late: what their threads did before says nothing of them.
+    pub(crate) named_late: bool,
+}
+
+/// What was seen of a process that takes requests, or makes calls.
+#[derive(Default)]
+pub(crate) struct Process {
+    /// It takes requests.
+    pub(crate) serves: bool,
+    /// It had several requests at once.
+    pub(crate) is_concurrent: bool,
+    pub(crate) moves: Moves,
+    /// Since when it has tasks that were named late: who acted before is not known.
+    pub(crate) named_since: Option<MonoNs>,
+    /// How many requests it replied to, and the longest time in which it did (ns).
+    pub(crate) lasted: (u32, u64),
+    /// Until when replies to requests from before the recording left.
+    pub(crate) unseen_until: MonoNs,
+    pub(crate) calls: Calls,
+    pub(crate) connections: Connections,
+    /// What is under way; empty when all was seen.
+    pub(crate) now: Now,
+}
+
+/// When calls were last made against what its requests could have made; 0 where never.
+#[derive(Default)]
+pub(crate) struct Calls {
+    /// By a task that takes no requests, while none was open.
+    pub(crate) unasked: MonoNs,
+    /// By whatever task, while none was open.
+    pub(crate) unasked_by_any: MonoNs,
+    /// When there were more of them without an answer than requests open.
+    pub(crate) fanned_out: MonoNs,
+    /// Several for one input that was handed over at rest.
+    pub(crate) are_parallel_at_rest: bool,
+}
+
+/// Connections on which it makes calls.
+#[derive(Default)]
+pub(crate) struct Connections {
+    /// It made several calls on one.
+    pub(crate) are_kept: bool,
+    /// It made several at once on one: there is always room for another.
+    pub(crate) are_shared: bool,
+    /// By a connection on which calls are made: the one whose requests alone it serves.
+    partners: FxHashMap<EndpointId, EndpointId>,
+    /// The one that was used last.
+    last: EndpointId,
+}
+
+/// What of a process is under way.
+#[derive(Default)]
+pub(crate) struct Now {
+    /// How many of its requests are open; none where it never took one.
+    pub(crate) open: Option<u32>,
+    /// The request that it took last.
+    pub(crate) newest: Option<ExId>,
+    /// How many of its calls have no answer.
+    pub(crate) asking: u32,
+    /// On how many of its connections nothing is asked.
+    pub(crate) spare: u32,
+    /// How many connections it is making.
+    pub(crate) dialling: u32,
+    /// Since it was given an input at rest.
+    pub(crate) rest: Option<Rest>,
+}
+
+/// What a process did since it was given an input at rest.
+#[derive(Default)]
+pub(crate) struct Rest {
+    /// How many requests it took.
+    pub(crate) took: u32,
+    /// On how many flows it sent requests.
+    pub(crate) calls: u32,
+    /// The last of them.
+    pub(crate) last: EndpointId,
+}
+
+impl Connections {
+    /// A call is made on a connection; gives the one on which the call before was made.
+    pub(crate) fn used(&mut self, flow: EndpointId) -> EndpointId {
+        std::mem::replace(&mut self.last, flow)
+    }
+
+    /// The connection whose requests alone this one served so far.
+    pub(crate) fn partner(&self, flow: EndpointId) -> Option<EndpointId> {
+        self.partners.get(&flow).copied()
+    }
+
+    /// Makes a connection the partner of another one, as far as there is room.
+    pub(crate) fn pair(&mut self, flow: EndpointId, with: EndpointId) {
+        if self.partners.len() < PARTNERS_MAX {
+            self.partners.insert(flow, with);
+        }
+    }
+
+    /// They serve several, and have no partners.
+    pub(crate) fn serve_several(&mut self) {
+        self.partners = FxHashMap::default();
+    }
+}
+
+/// The tasks of a host, and its processes.
+#[derive(Default)]
+pub(crate) struct Known {
+    tasks: PerTask<Task>,
+    starts: PerTask<Start>,
+    leaders: FxHashMap<u32, Leader>,
+    processes: OfTasks<Process>,
+    /// Names of processes that take requests.
+    serving: FxHashSet<StrId>,
+    /// Processes on a side of a connection where turns alone pair messages, and the server said something unasked.
+    pushing: FxHashSet<(ProcessId, Side)>,
+}
+
+impl Known {
+    /// A step in a task's life.
+    pub(crate) fn task(&mut self, r: &TaskRow) {
+        self.joins(r);
+        let process = self.process_of(r.task);
+        match r.runtime {
+            runtime::TOKIO => {
+                self.tasks.entry(r.task).nature = Nature::NamedLate;
+                self.at(process).named_since.get_or_insert(r.at);
+            }
+            runtime::PYTHON | runtime::NODE => self.tasks.entry(r.task).nature = Nature::Context,
+            _ => {}
+        }
+        let start = self.starts.entry(process.leader());
+        start.name = r.comm;
+        if r.cmdline != StrId::EMPTY {
+            start.words = r.cmdline;
+        }
+    }
+
+    fn joins(&mut self, r: &TaskRow) {
+        let leads = r.tgid == r.tid;
+        let own = Leader { task: r.task, stands_in: !leads };
+        // a thread group is its leader's task: a reused tgid has another leader
+        let leader = match self.leaders.get(&r.tgid) {
+            Some(&known) if !leads || known.stands_in && r.what != life::FORK => known,
+            _ => own,
+        };
+        self.leaders.insert(r.tgid, leader);
+        self.tasks.entry(r.task).process = ProcessId::led_by(leader.task);
+        if leads && r.parent != TaskId::UNKNOWN {
+            self.starts.entry(leader.task).parent = self.process_of(r.parent);
+        }
+    }
+
+    /// The process of a task: the number of its leading task.
+    pub(crate) fn process_of(&self, task: TaskId) -> ProcessId {
+        match self.tasks.get(task).process {
+            ProcessId::UNKNOWN => ProcessId::led_by(task),
+            process => process,
+        }
+    }
+
+    /// What is known of a task.
+    pub(crate) fn of_task(&self, task: TaskId) -> Task {
+        self.tasks.get(task)
+    }
+
+    /// The same, to add to it.
+    pub(crate) fn at_task(&mut self, task: TaskId) -> &mut Task {
+        self.tasks.entry(task)
+    }
+
+    /// All tasks.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = (TaskId, Task)> + '_ {
+        self.tasks.iter()
+    }
+
+    /// What was seen of a process; none where it did nothing.
+    pub(crate) fn of(&self, process: ProcessId) -> Option<&Process> {
+        self.processes.get(process.leader())
+    }
+
+    /// The same, to add to it.
+    pub(crate) fn at(&mut self, process: ProcessId) -> &mut Process {
+        self.processes.or_default(process.leader())
+    }
+
+    /// A process takes requests.
+    pub(crate) fn serves(&mut self, process: ProcessId) {
+        self.at(process).serves = true;
+        let name = self.starts.get(process.leader()).name;
+        self.serving.extend(Some(name).filter(|n| *n != StrId::EMPTY));
+    }
+
+    /// Whether a process may be one that takes requests, by its name: it has none, or that of one that does.
+    pub(crate) fn may_serve(&self, process: ProcessId) -> bool {
+        let name = self.starts.get(process.leader()).name;
+        name == StrId::EMPTY || self.serving.contains(&name)
+    }
+
+    /// The master whose workers a process and its siblings are, and the words with which they run; none where it has none: they were forked
+    /// from a process of their name, and run with the same words, as a server's workers do.
+    pub(crate) fn master_of(&self, process: ProcessId) -> Option<(ProcessId, StrId)> {
+        let Start { parent, name, words } = self.starts.get(process.leader());
+        let is_worker =
+            parent != ProcessId::UNKNOWN && name != StrId::EMPTY && self.starts.get(parent.leader()).name == name;
+        is_worker.then_some((parent, words))
+    }
+
+    /// On a connection where turns alone pair messages, the server said something unasked; the process is on this side of it.
+    pub(crate) fn pushed(&mut self, process: ProcessId, side: Side) {
+        self.pushing.insert((process, side));
+    }
+
+    /// Whether a server of this process (or, of a client's side, one that it asks) was seen to say something when nothing was asked, on a
+    /// connection where turns alone pair messages; or one of its siblings.
+    pub(crate) fn pushes(&self, process: ProcessId, side: Side) -> bool {
+        let master = self.master_of(process);
+        let is_its = |of: ProcessId| of == process || master.is_some() && self.master_of(of) == master;
+        self.pushing.iter().any(|&(of, at)| at == side && is_its(of))
+    }
+
+    /// All was seen: nothing is under way.
+    pub(crate) fn finish(&mut self) {
+        self.processes.values_mut().for_each(|p| p.now = Now::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(task: u32, tgid: u32, tid: u32, what: u8) -> TaskRow {
+        TaskRow { task: TaskId(task), tgid, tid, what, ..Default::default() }
+    }
+
+    #[test]
+    fn threads_are_of_one_process_in_whatever_order_they_are_met() {
+        let mut known = Known::default();
+        let rows = [(1, 7, 8), (2, 7, 7), (3, 7, 9)];
+        rows.iter().for_each(|&(task, tgid, tid)| known.task(&row(task, tgid, tid, life::SNAPSHOT)));
+        known.task(&row(2, 7, 7, life::EXEC));
+        let process = known.process_of(TaskId(1));
+        assert_eq!((known.process_of(TaskId(2)), known.process_of(TaskId(3))), (process, process));
+        let of = |leader| ProcessId::led_by(TaskId(leader));
+        // the number is given to others later
+        known.task(&row(4, 7, 7, life::FORK));
+        known.task(&row(5, 7, 10, life::FORK));
+        assert_eq!((known.process_of(TaskId(4)), known.process_of(TaskId(5))), (of(4), of(4)));
+        known.task(&row(6, 7, 7, life::SNAPSHOT));
+        assert_eq!(known.process_of(TaskId(6)), of(6));
+    }
+}
