@@ -24,13 +24,13 @@ use crate::process::ProcessId;
 use crate::process::known::{Known, Process, Rest};
 use answerers::Answerers;
 use doing::{Asked, Dial, Doing, Epoll, Replied, Round, Unanswered, UnderWay};
-use habits::{CASES_MIN, HabitId, HabitTable};
 use rustc_hash::FxHashMap;
 use wakepath_model::defects;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, LossRow, PollRow, TaskRow, input, life};
 
 pub use crate::process::known::Role;
+pub(crate) use habits::{HabitId, HabitTable};
 
 /// System call number of futex on x86-64.
 pub const FUTEX: u16 = 202;
@@ -210,6 +210,11 @@ impl Roles {
     /// What a task does.
     pub fn role(&self, task: TaskId) -> Role {
         self.known.of_task(task).role
+    }
+
+    /// In how many cases a process kept to a habit; 0 where it is not believed to.
+    pub(crate) fn cases(&self, process: ProcessId, id: HabitId) -> u32 {
+        self.habits.believed_cases(process, id)
     }
 
     /// Whether something was seen of a process.

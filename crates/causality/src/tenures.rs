@@ -10,6 +10,7 @@
 use crate::conditions::holds;
 use crate::errands::Errands;
 use crate::process::ProcessId;
+use crate::roles::{HabitId, HabitTable};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -302,11 +303,14 @@ impl Tenures {
     }
 
     /// Nothing more comes.
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self, habits: &mut HabitTable) {
         for taker in std::mem::take(&mut self.takers).into_values() {
             self.kinds.entry(taker.process).or_default().idle |= taker.idle();
         }
-        self.kinds.values_mut().for_each(Kinds::finish);
+        for (&process, kinds) in &mut self.kinds {
+            kinds.finish();
+            habits.at(process).cases(HabitId::HandsBack, kinds.cases);
+        }
         let (kinds, losses) = (&self.kinds, &self.losses);
         let is_seen = |from: MonoNs, to: MonoNs| !losses.iter().any(|&(a, b)| a <= to.0 && b >= from.0);
         let is_tenure = |(task, taken): (TaskId, MonoNs), c: &Candidate| {
@@ -331,10 +335,5 @@ impl Tenures {
     pub(crate) fn is_harmless(&self, process: ProcessId, of: u64) -> bool {
         let number = self.numbers.get(&(process, of)).copied().unwrap_or(KINDS_MAX);
         self.kinds.get(&process).copied().unwrap_or_default().harmless() >> number & 1 == 1
-    }
-
-    /// How many tenures of a process had calls.
-    pub(crate) fn cases(&self, process: ProcessId) -> u32 {
-        self.kinds.get(&process).map_or(0, |kinds| kinds.cases)
     }
 }

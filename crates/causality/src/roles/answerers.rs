@@ -1,7 +1,7 @@
 //! Which logical task replied to each request.
 
 use super::fired::Fired;
-use super::habits::{Evidence, HabitId, HabitTable};
+use super::habits::{HabitId, HabitTable};
 use super::kin::Kin;
 use super::resumed::{Answer, Resumed};
 use crate::conditions::holds;
@@ -76,23 +76,9 @@ impl Answerers {
         self.ends.are_told(lineage, task)
     }
 
-    /// How many tasks of a process that were made in requests called and ended with them, and how many went on.
-    pub(super) fn endings(&self, process: ProcessId, habits: &HabitTable) -> (u32, u32) {
-        let Evidence { cases, exceptions } = habits.of(process, HabitId::EndsWithRequest);
-        (cases, exceptions + self.for_others.fired.count(process))
-    }
-
-    /// Whether a logical task was made for a request that did not wait for it; and how many of its process were, where none did anything
-    /// else.
-    pub(super) fn fired(&self, task: TaskId, process: ProcessId, habits: &HabitTable) -> u32 {
-        let fired = &self.for_others.fired;
-        if !fired.is_one(task) {
-            return 0;
-        }
-        // one that calls before the end of its request, or goes on for longer, may work for others; and so may those that are late
-        let is_unseen = habits.of(process, HabitId::EndsWithRequest) == Evidence::default();
-        let is_habit = holds("fired.none_was_waited_for", is_unseen);
-        if is_habit { fired.count(process) } else { 0 }
+    /// Whether a logical task was made for a request that did not wait for it, as far as it shows by what it did.
+    pub(super) fn is_background(&self, task: TaskId) -> bool {
+        self.for_others.fired.is_one(task)
     }
 
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
@@ -145,14 +131,6 @@ impl Answerers {
     /// Which task was made for a request, since what it made replied to that, and to no other.
     pub(super) fn head(&self, e: &Exchange) -> Option<TaskId> {
         self.heads.get(&(e.flow, e.request_start)).copied()
-    }
-
-    /// How many connections of a process have a task of their own, which replies to all their requests; or how many replies
-    /// there were of tasks that were made for their connections, where no other task replied. 0 where any task replied on several.
-    pub(super) fn own(&self, process: ProcessId, habits: &HabitTable) -> u32 {
-        let Evidence { cases: own, exceptions: 0 } = habits.of(process, HabitId::OneTaskReplies) else { return 0 };
-        let (replies, of_others) = self.kin.replies(process);
-        if holds("served.made_for_one", of_others == 0) { own.max(replies) } else { own }
     }
 
     /// Whether a task of the process that was made for a request, and did not reply to it, was seen to hand on to another.
@@ -398,9 +376,10 @@ impl Answerers {
         }
         if r.what == life::EXIT {
             self.tenures.ended(r.task);
-            if let Some(process) = self.for_others.fired.ended(r.task, r.at) {
-                self.for_others.seen.insert(r.task);
-                habits.at(process).exception_if(HabitId::EndsWithRequest, true);
+            if let Some((process, is_background)) = self.for_others.fired.ended(r.task, r.at) {
+                self.for_others.seen.extend(Some(r.task).filter(|_| !is_background));
+                habits.at(process).case_if(HabitId::Background, is_background);
+                habits.at(process).exception_if(HabitId::EndsWithRequest, !is_background);
             }
         }
         if r.what == life::EXIT
@@ -414,15 +393,15 @@ impl Answerers {
     }
 
     /// Nothing more comes.
-    pub(super) fn finish(&mut self) {
+    pub(super) fn finish(&mut self, habits: &mut HabitTable) {
         let Answerers { of, heads, for_others, .. } = self;
         of.retain(|_, task| !for_others.seen.contains(task));
         heads.retain(|_, task| holds("born.leads_to_one", !for_others.seen.contains(task)));
         for_others.behind = FxHashSet::default();
         for_others.resumed = Resumed::default();
         for_others.runtimes = PerTask::default();
-        self.tenures.finish();
-        self.kin.finish();
+        self.tenures.finish(habits);
+        self.kin.finish(habits);
         self.leads_to = FxHashMap::default();
         self.lineage = Lineage::default();
         self.last = FxHashMap::default();

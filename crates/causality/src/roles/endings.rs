@@ -1,8 +1,9 @@
 //! Which requests logical tasks work for: what they replied to, and what their ends say of those that requests make, where a runtime
 //! tells them.
 
-use super::habits::HabitId;
-use super::{CASES_MIN, Roles};
+use super::Roles;
+use super::habits::{Evidence, HabitId};
+use crate::conditions::holds;
 use crate::exchange::Exchange;
 use crate::lineage::Lineage;
 use crate::process::ProcessId;
@@ -34,9 +35,14 @@ impl Roles {
         self.answerers.head(e)
     }
 
-    /// How many connections of a process have a task of their own, which replies to all their requests; 0 where that is no habit.
+    /// How many connections of a process have a task of their own, which replies to all their requests; or how many replies there were of
+    /// tasks that were made for their connections, where no other task replied. 0 where that is no habit.
     pub fn own_answerers(&self, process: ProcessId) -> u32 {
-        Some(self.answerers.own(process, &self.habits)).filter(|own| *own >= CASES_MIN).unwrap_or_default()
+        let [one, made] = [HabitId::OneTaskReplies, HabitId::MadeForConnection].map(|id| self.habits.of(process, id));
+        let made = if holds("served.made_for_one", made.is_kept()) { made.cases } else { 0 };
+        Some(one.cases.max(made))
+            .filter(|&cases| one.is_kept() && cases >= HabitId::OneTaskReplies.min_cases())
+            .unwrap_or_default()
     }
 
     /// Whether a runtime tells when a logical task ends that was made for a request.
@@ -52,15 +58,19 @@ impl Roles {
     /// How many tasks of a process were made in requests that did not wait for them, where this is one, none did anything else, and there
     /// were enough; else 0.
     pub(crate) fn fired(&self, task: TaskId, process: ProcessId) -> u32 {
-        Some(self.answerers.fired(task, process, &self.habits)).filter(|cases| *cases >= CASES_MIN).unwrap_or_default()
+        if !self.answerers.is_background(task) {
+            return 0;
+        }
+        // one that calls before the end of its request, or goes on for longer, may work for others; and so may those that are late
+        let is_unseen = self.habits.of(process, HabitId::EndsWithRequest) == Evidence::default();
+        let is_habit = holds("fired.none_was_waited_for", is_unseen);
+        if is_habit { self.cases(process, HabitId::Background) } else { 0 }
     }
 
     /// How many tasks of a process that were made in requests called and ended with them, where none went on and there were enough;
     /// else 0.
     pub(crate) fn ending_with_requests(&self, process: ProcessId) -> u32 {
-        match self.answerers.endings(process, &self.habits) {
-            (ended, 0) if ended >= HabitId::EndsWithRequest.min_cases() => ended,
-            _ => 0,
-        }
+        let goes_on = self.habits.of(process, HabitId::Background).cases > 0;
+        if goes_on { 0 } else { self.cases(process, HabitId::EndsWithRequest) }
     }
 }

@@ -22,8 +22,6 @@ pub(super) struct Fired {
     are: PerTask<bool>,
     /// Those that called, and whose end is still to come: their processes, and when they had the answer (0 until then).
     open: FxHashMap<TaskId, (ProcessId, MonoNs)>,
-    /// Of each process: how many did just that.
-    counts: FxHashMap<ProcessId, u32>,
     last: MonoNs,
 }
 
@@ -47,14 +45,13 @@ impl Fired {
         }
     }
 
-    /// A task ends; gives the process of one that had called so and did not do just that.
-    pub(super) fn ended(&mut self, task: TaskId, at: MonoNs) -> Option<ProcessId> {
+    /// A task ends; gives the process of one that had called so, and whether it did just that.
+    pub(super) fn ended(&mut self, task: TaskId, at: MonoNs) -> Option<(ProcessId, bool)> {
         self.last = self.last.max(at);
         let (process, answered) = self.open.remove(&task)?;
         let is_one = answered.0 != 0 && !is_late(answered, at);
         *self.are.entry(task) = is_one;
-        *self.counts.entry(process).or_default() += u32::from(is_one);
-        (!is_one).then_some(process)
+        Some((process, is_one))
     }
 
     /// The recording ends: gives all whose ends were not seen, with the process of those that have long had their answers. They live on.
@@ -67,11 +64,6 @@ impl Fired {
     /// Whether a task did just that.
     pub(super) fn is_one(&self, task: TaskId) -> bool {
         self.are.get(task)
-    }
-
-    /// How many of a process did just that.
-    pub(super) fn count(&self, process: ProcessId) -> u32 {
-        self.counts.get(&process).copied().unwrap_or_default()
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) const CASES_MIN: u32 = 8;
 /// What a process is seen to keep to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum HabitId {
+pub(crate) enum HabitId {
     /// A request makes one call at a time. A case: one input led to just one call, and another one would have found a connection. An
     /// exception: several calls at once for one input, or more of them than requests.
     OneCall,
@@ -58,10 +58,19 @@ pub(super) enum HabitId {
     /// Who takes up a request calls for nobody else until the reply. A case: all its calls since the last reply came after it had taken
     /// the request up. An exception: one came before.
     CallsForOne,
+    /// Who takes an item hands back what came of it, and does nothing for others meanwhile. A case: one called meanwhile. Exceptions show
+    /// by the types of items.
+    HandsBack,
+    /// A task for which its request does not wait makes all its calls after the end of that, and ends with the last answer. A case: one
+    /// did. What did otherwise shows as an exception of the tasks that end with their request.
+    Background,
+    /// Who replies to requests that another task read was made for their connection. A case: a reply of such a one. An exception: one of
+    /// another task that replied again.
+    MadeForConnection,
 }
 
 /// How many habits there are.
-const HABITS: usize = 17;
+const HABITS: usize = 20;
 
 /// How the habits of siblings become one's own.
 enum Merge {
@@ -92,10 +101,13 @@ impl HabitId {
         HabitId::EndsWithRequest,
         HabitId::OneTaskReplies,
         HabitId::CallsForOne,
+        HabitId::HandsBack,
+        HabitId::Background,
+        HabitId::MadeForConnection,
     ];
 
     /// In how many cases an exception could have shown before it is believed.
-    pub(super) const fn min_cases(self) -> u32 {
+    pub(crate) const fn min_cases(self) -> u32 {
         match self {
             // one that puts off every other time looks so, too, for a while
             HabitId::Prompt => 2 * CASES_MIN,
@@ -122,48 +134,49 @@ impl HabitId {
             H::DialsWhenAsked => &[H::DialsWhenAsked],
             H::Prompt | H::DialsForOne => return Merge::Always,
             H::Paired | H::EndsWithRequest | H::OneTaskReplies | H::CallsForOne => return Merge::Never,
+            H::HandsBack | H::Background | H::MadeForConnection => return Merge::Never,
         })
     }
 }
 
 /// How often a habit could have been broken, and how often it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Evidence {
-    pub(super) cases: u32,
-    pub(super) exceptions: u32,
+pub(crate) struct Evidence {
+    pub(crate) cases: u32,
+    pub(crate) exceptions: u32,
 }
 
 impl Evidence {
     /// Whether it was never broken.
-    pub(super) fn is_kept(self) -> bool {
+    pub(crate) fn is_kept(self) -> bool {
         self.exceptions == 0
     }
 }
 
 /// What one process is seen to keep to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Habits([Evidence; HABITS]);
+pub(crate) struct Habits([Evidence; HABITS]);
 
 impl Habits {
     /// Counts cases.
-    pub(super) fn cases(&mut self, id: HabitId, count: u32) {
+    pub(crate) fn cases(&mut self, id: HabitId, count: u32) {
         let of = &mut self.0[id as usize];
         of.cases = of.cases.saturating_add(count);
     }
 
     /// Counts a case, if it is one.
-    pub(super) fn case_if(&mut self, id: HabitId, is_one: bool) {
+    pub(crate) fn case_if(&mut self, id: HabitId, is_one: bool) {
         self.cases(id, u32::from(is_one));
     }
 
     /// Counts an exception, if it is one.
-    pub(super) fn exception_if(&mut self, id: HabitId, is_one: bool) {
+    pub(crate) fn exception_if(&mut self, id: HabitId, is_one: bool) {
         let of = &mut self.0[id as usize];
         of.exceptions = of.exceptions.saturating_add(u32::from(is_one));
     }
 
     /// What was seen of a habit.
-    pub(super) fn of(&self, id: HabitId) -> Evidence {
+    pub(crate) fn of(&self, id: HabitId) -> Evidence {
         self.0[id as usize]
     }
 
@@ -191,21 +204,21 @@ impl Habits {
 
 /// Habits of all processes that were seen to have one.
 #[derive(Default)]
-pub(super) struct HabitTable(FxHashMap<ProcessId, Habits>);
+pub(crate) struct HabitTable(FxHashMap<ProcessId, Habits>);
 
 impl HabitTable {
     /// Those of a process, to count at.
-    pub(super) fn at(&mut self, process: ProcessId) -> &mut Habits {
+    pub(crate) fn at(&mut self, process: ProcessId) -> &mut Habits {
         self.0.entry(process).or_default()
     }
 
     /// The processes that were seen to have one.
-    pub(super) fn processes(&self) -> Vec<ProcessId> {
+    pub(crate) fn processes(&self) -> Vec<ProcessId> {
         self.0.keys().copied().collect()
     }
 
     /// Counts at each worker what its siblings show; `master_of` names the master of a worker.
-    pub(super) fn merge<Master: Eq + Hash>(&mut self, master_of: impl Fn(ProcessId) -> Option<Master>) {
+    pub(crate) fn merge<Master: Eq + Hash>(&mut self, master_of: impl Fn(ProcessId) -> Option<Master>) {
         let mut of_workers: FxHashMap<Master, Habits> = FxHashMap::default();
         for (&process, habits) in &self.0 {
             if let Some(master) = master_of(process) {
@@ -220,13 +233,18 @@ impl HabitTable {
     }
 
     /// Whether a process is believed to keep to a habit: it was never broken, and could have been often enough.
-    pub(super) fn is_believed(&self, process: ProcessId, id: HabitId) -> bool {
+    pub(crate) fn is_believed(&self, process: ProcessId, id: HabitId) -> bool {
         let seen = self.of(process, id);
         seen.is_kept() && seen.cases >= id.min_cases()
     }
 
+    /// In how many cases a process kept to a habit; 0 where it is not believed to.
+    pub(crate) fn believed_cases(&self, process: ProcessId, id: HabitId) -> u32 {
+        if self.is_believed(process, id) { self.of(process, id).cases } else { 0 }
+    }
+
     /// What was seen of a process's habit.
-    pub(super) fn of(&self, process: ProcessId, id: HabitId) -> Evidence {
+    pub(crate) fn of(&self, process: ProcessId, id: HabitId) -> Evidence {
         self.0.get(&process).map_or(Evidence::default(), |h| h.of(id))
     }
 }
@@ -250,6 +268,10 @@ mod tests {
         HabitId::ALL.into_iter().filter(|&id| one.of(id).cases == 3).collect()
     }
 
+    /// Habits that each process has for itself.
+    const OWN: &[HabitId] =
+        &[Paired, EndsWithRequest, OneTaskReplies, CallsForOne, HandsBack, Background, MadeForConnection];
+
     #[test]
     fn nobody_learns_what_a_sibling_does_not_keep_to() {
         let some: [(&[HabitId], &[HabitId]); 10] = [
@@ -265,11 +287,7 @@ mod tests {
             (&[DialsWhenAsked], &[DialsWhenAsked]),
         ];
         for (broken, own) in some {
-            assert_eq!(
-                own_beside(broken),
-                [own, &[Paired, EndsWithRequest, OneTaskReplies, CallsForOne]].concat(),
-                "{broken:?}"
-            );
+            assert_eq!(own_beside(broken), [own, OWN].concat(), "{broken:?}");
         }
     }
 

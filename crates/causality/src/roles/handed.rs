@@ -1,6 +1,7 @@
 //! What channels of Go say of goroutines that take items.
 
-use super::{CASES_MIN, Roles};
+use super::Roles;
+use super::habits::CASES_MIN;
 use crate::exchange::Slab;
 use crate::process::ProcessId;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -33,10 +34,5 @@ impl Roles {
     /// Whether items of a type are no work.
     pub(crate) fn is_harmless_item(&self, process: ProcessId, of: u64) -> bool {
         self.answerers.tenures().is_harmless(process, of)
-    }
-
-    /// How often goroutines of a process called between an item that they took and what they handed back; 0 where that is no habit.
-    pub(crate) fn tenures(&self, process: ProcessId) -> u32 {
-        Some(self.answerers.tenures().cases(process)).filter(|cases| *cases >= CASES_MIN).unwrap_or_default()
     }
 }

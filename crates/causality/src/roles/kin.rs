@@ -7,6 +7,7 @@
 //! connection, before the process accepted another one and before it read anything there. A pool's workers were made before the
 //! accepts of most connections. Where several connections are accepted at once, it is not known for which the task was made.
 
+use super::habits::{HabitId, HabitTable};
 use crate::conditions::holds;
 use crate::exchange::Exchange;
 use crate::lineage::Lineage;
@@ -60,8 +61,6 @@ pub(super) struct Kin {
     has_lost: bool,
     /// On which connection each replied, how often, and its process.
     replied: FxHashMap<TaskId, (EndpointId, u32, ProcessId)>,
-    /// Of each process: replies of tasks that were made for their connections; of others.
-    made_for: FxHashMap<ProcessId, (u32, u32)>,
     /// Not all could be kept.
     is_full: bool,
 }
@@ -154,20 +153,17 @@ impl Kin {
         self.common.insert(task, common);
     }
 
-    /// How many replies of a process were of tasks that were made for their connections, and of others.
-    pub(super) fn replies(&self, process: ProcessId) -> (u32, u32) {
-        self.made_for.get(&process).copied().unwrap_or_default()
-    }
-
-    /// All has been seen.
-    pub(super) fn finish(&mut self) {
-        let mut made_for: FxHashMap<ProcessId, (u32, u32)> = FxHashMap::default();
+    /// All has been seen: counts replies of tasks that were made for their connections, and of others.
+    pub(super) fn finish(&mut self, habits: &mut HabitTable) {
         for (&task, &(flow, replies, process)) in &self.replied {
             let Some(is_made_for_it) = self.is_made_for(task, flow) else { continue };
-            let (own, others) = made_for.entry(process).or_default();
-            *if is_made_for_it { own } else { others } += replies;
+            let habits = habits.at(process);
+            match is_made_for_it {
+                true => habits.cases(HabitId::MadeForConnection, replies),
+                false => habits.exception_if(HabitId::MadeForConnection, true),
+            }
         }
-        *self = Kin { made_for, ..Kin::default() };
+        *self = Kin::default();
     }
 
     /// Whether a task that replied again was made for its connection alone, together with the reader; nothing where that is not

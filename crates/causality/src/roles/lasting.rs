@@ -1,6 +1,7 @@
 //! How long a process works on requests, and what shows that a task is done with one: asked of those whose clients left.
 
-use super::{CASES_MIN, Roles};
+use super::Roles;
+use super::habits::CASES_MIN;
 use crate::conditions::holds;
 use crate::exchange::Side;
 use crate::process::ProcessId;

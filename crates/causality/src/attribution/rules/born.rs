@@ -22,6 +22,7 @@ use crate::conditions::holds;
 use crate::evidence::{Rule, Strength};
 use crate::lineage::{Basis, Known, Line};
 use crate::process::ProcessId;
+use crate::roles::HabitId;
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
 
@@ -70,7 +71,7 @@ impl Facts<'_> {
             Basis::Seen | Basis::Behind => true,
             Basis::OneConnection => self.roles.own_answerers(process) > 0,
             Basis::EndsWithIt => self.roles.ending_with_requests(process) > 0,
-            Basis::HandedOver => self.roles.tenures(process) > 0,
+            Basis::HandedOver => self.roles.cases(process, HabitId::HandsBack) > 0,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::conditions::holds;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab};
 use crate::lineage::{Basis, Known, Line};
+use crate::roles::HabitId;
 use crate::tenures::ends;
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -41,7 +42,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 };
 
 fn cases(q: &Question) -> u32 {
-    q.facts.roles.tenures(q.process)
+    q.facts.roles.cases(q.process, HabitId::HandsBack)
 }
 
 impl Facts<'_> {
