@@ -22,7 +22,6 @@ pub mod path;
 mod per_end;
 
 mod places;
-mod polled;
 pub mod process;
 pub mod proof;
 pub mod request;

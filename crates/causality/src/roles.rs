@@ -19,11 +19,10 @@ mod steps;
 use crate::conditions::holds;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::of_tasks::OfTasks;
-use crate::polled::Polled;
 use crate::process::ProcessId;
 use crate::process::known::{Known, Process, Rest};
 use answerers::Answerers;
-use doing::{Asked, Dial, Doing, Epoll, Replied, Round, Unanswered, UnderWay};
+use doing::{Activity, Asked, Dial, Doing, Epoll, Replied, Unanswered, UnderWay};
 use rustc_hash::FxHashMap;
 use wakepath_model::defects;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
@@ -95,7 +94,7 @@ impl Roles {
         }
         asked.under_way += 1;
         p.connections.are_shared |= asked.under_way > 1;
-        self.doing.or_default(e.actor).round.has_spare = p.now.spare > 0 || p.connections.are_shared;
+        self.doing.or_default(e.actor).activity.has_spare = p.now.spare > 0 || p.connections.are_shared;
         self.pairs(e, process, is_again);
         let of = self.maker(e.actor, e.began);
         let p = self.known.at(process);
@@ -127,18 +126,19 @@ impl Roles {
     pub fn poll(&mut self, r: &PollRow) {
         let process = self.process_of(r.task);
         self.answerers.polled(r, process);
-        let Doing { round, held, .. } = self.doing.or_default(r.task);
+        let Doing { activity, held, .. } = self.doing.or_default(r.task);
         let given_by = if r.ready > 0 && r.fd >= 0 { r.fd.saturating_add(1) } else { 0 };
-        let asked_by = round.epoll.asked_by;
-        if r.timeout_ns != 0 {
-            round.tell(self.habits.at(process));
-            *round = Round { polled: Polled::begin(r), epoll: Epoll { given_by: 0, asked_by }, ..Round::default() };
+        let asked_by = activity.epoll.asked_by;
+        let mut turn = activity.turn;
+        if turn.polled(r).is_some() {
+            activity.tell(self.habits.at(process));
+            *activity = Activity { epoll: Epoll { given_by: 0, asked_by }, ..Activity::default() };
         }
-        round.epoll.given_by = if given_by != 0 { given_by } else { round.epoll.given_by };
+        activity.turn = turn;
+        activity.epoll.given_by = if given_by != 0 { given_by } else { activity.epoll.given_by };
         if r.fd >= 0 && asked_by == r.fd.saturating_add(1) && !held.is_empty() {
             self.known.at_task(r.task).role.waits_amid = true;
         }
-        round.polled.found(r);
     }
 
     /// The library vantage handed over an input.
@@ -162,28 +162,28 @@ impl Roles {
             calls.are_parallel_at_rest |= rest.calls > rest.took.max(1);
         }
         let is_any_open = now.open.is_some_and(|open| open > 0);
-        let round = &mut self.doing.or_default(task).round;
+        let activity = &mut self.doing.or_default(task).activity;
         // what leaves by one operation is one step
-        if round.last == (flow, at) {
+        if activity.last == (flow, at) {
             return;
         }
-        round.last = (flow, at);
-        round.calls += 1;
+        activity.last = (flow, at);
+        activity.calls += 1;
         // what is made for an accepted connection is for no input before that
-        let is_for_accepted = dials && round.promptness.has_accepted;
-        let since_call = if is_for_accepted { u32::MAX } else { std::mem::take(&mut round.promptness.since_call) };
-        let is_put_off = round.polled.messages > 1 && since_call == 0;
+        let is_for_accepted = dials && activity.promptness.has_accepted;
+        let since_call = if is_for_accepted { u32::MAX } else { std::mem::take(&mut activity.promptness.since_call) };
+        let is_put_off = activity.turn.messages > 1 && since_call == 0;
         // behind several inputs, a call may be of any of them
-        round.promptness.is_seen |= round.polled.messages > 1 && since_call == 1;
-        let is_timely = round.polled.no_timer_due(at);
-        round.has_called_timely = is_timely;
+        activity.promptness.is_seen |= activity.turn.messages > 1 && since_call == 1;
+        let is_timely = activity.turn.no_timer_due(at);
+        activity.has_called_timely = is_timely;
         let habits = self.habits.at(process);
         habits.exception_if(HabitId::DialsWhenAsked, is_for_accepted);
-        let is_parallel = round.polled.ready > 0 && round.calls > round.polled.ready && is_timely;
+        let is_parallel = activity.turn.ready > 0 && activity.calls > activity.turn.ready && is_timely;
         habits.exception_if(HabitId::OneCall, is_parallel);
-        habits.exception_if(HabitId::Asked, round.polled.messages == 0 && round.polled.due != 0);
-        if round.polled.ready == 1 && is_timely {
-            round.replied.called(is_any_open, habits);
+        habits.exception_if(HabitId::Asked, activity.turn.messages == 0 && activity.turn.due != 0);
+        if activity.turn.ready == 1 && is_timely {
+            activity.replied.called(is_any_open, habits);
         }
         habits.exception_if(HabitId::Prompt, is_put_off);
     }
@@ -192,11 +192,11 @@ impl Roles {
     fn has_replied(&mut self, task: TaskId, at: MonoNs) {
         let process = self.process_of(task);
         let (spare, is_shared) = self.known.of(process).map_or((0, false), |p| (p.now.spare, p.connections.are_shared));
-        let round = &mut self.doing.or_default(task).round;
+        let activity = &mut self.doing.or_default(task).activity;
         // who waited for the connection that was just set free would use that one
-        let is_spare = is_shared || spare > u32::from(round.taken.heard != EndpointId(0));
-        round.replied = match () {
-            () if !round.polled.no_timer_due(at) => Replied::Bound,
+        let is_spare = is_shared || spare > u32::from(activity.taken.heard != EndpointId(0));
+        activity.replied = match () {
+            () if !activity.turn.no_timer_due(at) => Replied::Bound,
             () if is_spare => Replied::Freely,
             () => Replied::WithoutSpare,
         };
@@ -303,21 +303,21 @@ impl Roles {
     /// A loop makes a call, on a connection that was used before where `is_again`: was it for the one request that it was
     /// given, and are its connections used so?
     fn pairs(&mut self, e: &Exchange, process: ProcessId, is_again: bool) {
-        let round = self.doing.get(e.actor).map(|d| d.round).unwrap_or_default();
-        let is_for_one = round.is_given_one(e.began);
+        let activity = self.doing.get(e.actor).map(|d| d.activity).unwrap_or_default();
+        let is_for_one = activity.is_given_one(e.began);
         let connections = &mut self.known.at(process).connections;
         let last = connections.used(e.flow);
         let is_broken = !self.habits.of(process, HabitId::Paired).is_kept();
-        if !is_again || !is_for_one || round.taken.asked == EndpointId(0) || is_broken {
+        if !is_again || !is_for_one || activity.taken.asked == EndpointId(0) || is_broken {
             return;
         }
-        let with = round.taken.asked;
+        let with = activity.taken.asked;
         let Some(partner) = connections.partner(e.flow) else { return connections.pair(e.flow, with) };
         if !holds("paired.never_another", partner == with) {
             connections.serve_several();
             self.habits.at(process).exception_if(HabitId::Paired, true);
         } else {
-            self.habits.at(process).case_if(HabitId::Paired, round.has_spare && last != e.flow);
+            self.habits.at(process).case_if(HabitId::Paired, activity.has_spare && last != e.flow);
         }
     }
 

@@ -42,7 +42,6 @@ pub const EXCEPTIONS: &[Exception] = &[Exception {
 pub const TEMPORARY: &[(Limit, &str, &str, usize)] = &[
     // the linker's, until a process has one model
     (Limit::Circle, "crates/causality/src", "", 2),
-    (Limit::Struct, "crates/causality/src/attribution/turn.rs", "Turn", 13),
     (Limit::Struct, "crates/causality/src/graph/records.rs", "End", 14),
     (Limit::Function, "crates/testkit/src/script/steps.rs", "step", 85),
     // what else grew with this round's first statements

@@ -128,7 +128,7 @@ fn scope(q: &Question, kept: &[Kept]) -> Option<Scope> {
 
 /// Candidates that may be kept for another reason than those of a set: what the task is at, or was given.
 fn besides(q: &Question) -> Requests {
-    let turn = q.worker.map(|w| &w.turn);
+    let turn = q.worker.map(|w| &w.given);
     let is_of_process = |x: &ExId| q.is_open(*x) && q.facts.state(*x).process == q.process;
     let given = turn.map_or(&[][..], |t| t.owners()).iter().copied();
     let at_hand = turn.and_then(|t| t.writes_for()).into_iter().chain(q.current());

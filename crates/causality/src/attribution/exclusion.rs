@@ -75,7 +75,7 @@ impl<'q> Question<'q> {
     /// Whether the task takes requests and may have several at once, or go on with something of its own.
     pub(super) fn is_loop(&self) -> bool {
         // one that has but one connection may work on several requests at once all the same
-        let has_several = |w: &Worker| w.turn.is_given_inputs() && w.held.twins > 0;
+        let has_several = |w: &Worker| w.given.is_given_inputs() && w.held.twins > 0;
         let is_one_at_a_time = !self.role.is_loop() && !self.worker.is_some_and(has_several);
         self.role.takes && !self.is_migrating() && !holds("thread.one_at_a_time", is_one_at_a_time)
     }
@@ -133,7 +133,7 @@ impl<'q> Question<'q> {
 
     /// A request that the task may still be at: turns alone say that it was answered.
     pub(super) fn answered_by_turn(&self) -> Option<ExId> {
-        let turn = &self.worker?.turn;
+        let turn = &self.worker?.given;
         let given = if self.is_loop() { turn.owners() } else { &[] };
         let may_go_on = |x: &ExId| {
             let is_answered = self.facts.is_undelivered(self.xs, *x) && !self.is_open(*x);
@@ -173,7 +173,7 @@ impl<'q> Question<'q> {
     /// maker made it.
     pub(super) fn candidates(&self) -> impl Iterator<Item = ExId> {
         let open = self.facts.open(self.process);
-        let given = self.worker.filter(|_| self.is_loop()).map_or(&[][..], |w| w.turn.owners());
+        let given = self.worker.filter(|_| self.is_loop()).map_or(&[][..], |w| w.given.owners());
         let answered = given.iter().copied().filter(|&x| self.xs.is_live(x) && !self.is_open(x));
         let maker = self.born_of().filter(|_| open.is_empty());
         open.iter().copied().chain(answered).chain(maker)
@@ -266,9 +266,9 @@ impl Property {
         match self {
             Property::Open => q.is_open(x),
             Property::Held => q.facts.is_member(x, Scope::Held(q.task)),
-            Property::GivenOrHeld => q.holds(x) || q.worker.is_some_and(|w| w.turn.owners().contains(&x)),
+            Property::GivenOrHeld => q.holds(x) || q.worker.is_some_and(|w| w.given.owners().contains(&x)),
             Property::GoesOn if q.is_loop() => {
-                let is_written = q.worker.is_some_and(|w| w.turn.writes_for() == Some(x));
+                let is_written = q.worker.is_some_and(|w| w.given.writes_for() == Some(x));
                 is_written || !q.is_open(x) || !q.holds(x) || !q.facts.is_waiting(q.xs, x)
             }
             Property::Paired => q.facts.roles.partner(q.process, q.flow) == Some(q.xs.get(x).flow),

@@ -209,7 +209,7 @@ impl<'a> Facts<'a> {
     /// result lies in memory, and is taken in whichever turn comes.
     pub(super) fn may_take_results(&self, task: TaskId, process: ProcessId) -> bool {
         let heard = self.domains.get(process.leader()).map_or(MonoNs(0), |d| d.helper_heard);
-        let takes = |w: &Worker| !w.turn.is_isolated() && w.turn.may_take_up(heard);
+        let takes = |w: &Worker| !w.given.is_isolated() && w.given.may_take_up(heard);
         let may = heard != MonoNs(0) && self.tasks.get(task).is_some_and(takes);
         !holds("turn.no_result_of_a_thread", !may)
     }

@@ -9,6 +9,7 @@ mod crowd;
 mod domain;
 mod exclusion;
 mod facts;
+mod given;
 mod helper;
 mod members;
 mod rules;
@@ -16,7 +17,6 @@ mod sleeps;
 mod state;
 mod steps;
 mod tenure;
-mod turn;
 mod worker;
 
 use crate::conditions::{self, holds};
@@ -114,7 +114,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
     /// A poll returned.
     pub fn poll(&mut self, r: &PollRow) {
         self.facts.last_poll = (r.task, r.entry.0.saturating_add(r.timeout_ns));
-        let is_over = |w: &&Worker| w.turn.is_isolated() && (r.ready != 0 || r.timeout_ns != 0);
+        let is_over = |w: &&Worker| w.given.is_isolated() && (r.ready != 0 || r.timeout_ns != 0);
         let left = self.facts.tasks.get(r.task).filter(is_over).and_then(|w| w.fragment.of);
         if let Some(x) = left {
             // nothing was done for it in its own fragment: it waits for something that is no input of its own
@@ -137,8 +137,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
             if r.isolated != 0 && r.kind == input::WRITE { self.facts.writes_for(xs, r.flow, r.task) } else { None };
         let w = self.facts.tasks.or_default(r.task);
         w.given(r);
-        if let Some(x) = of.filter(|_| w.turn.is_isolated()) {
-            w.turn.may_write(r.flow, x);
+        if let Some(x) = of.filter(|_| w.given.is_isolated()) {
+            w.given.may_write(r.flow, x);
             w.enter(x, r.at);
         }
     }
@@ -184,7 +184,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         if r.syscall == IO_URING_ENTER
             && let Some(w) = self.facts.tasks.get_mut(r.task)
         {
-            w.turn.waited(r.blocked);
+            w.given.waited(r.blocked);
             w.leave_fragment();
         }
         if r.cause == cause::TIMER

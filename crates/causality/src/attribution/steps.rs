@@ -108,7 +108,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
                 w.segment.clear();
             }
             w.unknown_work = false;
-            w.turn.asked(e.flow, x, at);
+            w.given.asked(e.flow, x, at);
             // a task that takes a request in the flow's order is done with what it had of others
             w.enter(x, at);
             self.facts.took_at_rest(e.actor, e.flow, Some(x));
@@ -172,7 +172,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         if self.facts.is_open(xs, x) && !xs.get(x).is_internal {
             self.take_input(xs, x, task, at);
-            self.facts.tasks.or_default(task).turn.asked(xs.get(x).flow, x, at);
+            self.facts.tasks.or_default(task).given.asked(xs.get(x).flow, x, at);
             self.facts.took_at_rest(task, xs.get(x).flow, Some(x));
         }
     }
@@ -279,7 +279,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         };
         let is_known = made_by.is_some() || parent == Some(Parent::Root);
         let w = self.facts.tasks.or_default(task);
-        w.turn.heard(xs.get(y).flow, made_by, is_known);
+        w.given.heard(xs.get(y).flow, made_by, is_known);
         if let Some(x) = of {
             self.take_input(xs, x, task, at);
         } else {
@@ -310,7 +310,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             if !self.facts.state_mut(x).call.replied
                 && let Some(w) = self.facts.tasks.get_mut(e.actor)
             {
-                w.turn.ended();
+                w.given.ended();
                 self.facts.answered_at_rest(self.facts.roles.process_of(e.actor));
             }
             if let Some(Parent::Of(p, _)) = self.facts.state_mut(x).call.parent {
@@ -336,7 +336,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn accepted(&mut self, flow: EndpointId, task: TaskId, _: MonoNs) {
         if let Some(w) = self.facts.tasks.get_mut(task) {
-            w.turn.accepted(flow);
+            w.given.accepted(flow);
         }
         self.facts.accepted_at_rest(task, flow);
     }
@@ -448,7 +448,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         // somebody may have waited for the connection's place
         if let Some(w) = self.facts.tasks.get_mut(task) {
-            w.turn.ended();
+            w.given.ended();
         }
     }
 

@@ -1,9 +1,9 @@
 //! What is kept of a task while calls are being explained.
 
 use super::crowd::Crowd;
+use super::given::Given;
 use super::helper::HelperState;
 use super::sleeps::Sleeps;
-use super::turn::Turn;
 use crate::exchange::ExId;
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::{InputRow, PollRow};
@@ -53,7 +53,7 @@ pub(super) struct Worker {
     /// Calls since the last border, not yet explained.
     pub(super) segment: Vec<ExId>,
     /// What it was given since it last waited for something to do.
-    pub(super) turn: Turn,
+    pub(super) given: Given,
     /// The request that it was made in, until it waits for work.
     pub(super) born_of: Option<ExId>,
     /// When it last began a call.
@@ -70,7 +70,7 @@ impl Worker {
     /// A poll returned. One that asked for no waiting and was given nothing is not the end of what the last input began:
     /// it goes on with what that left for later (asyncio's `call_soon`, libuv's `setImmediate`).
     pub(super) fn polled(&mut self, r: &PollRow) {
-        self.turn.polled(r);
+        self.given.polled(r);
         if r.ready != 0 || r.timeout_ns != 0 {
             self.leave_fragment();
         }
@@ -79,7 +79,7 @@ impl Worker {
     /// The library vantage handed it an input.
     pub(super) fn given(&mut self, r: &InputRow) {
         self.leave_fragment();
-        self.turn.given(r);
+        self.given.given(r);
     }
 
     pub(super) fn enter(&mut self, x: ExId, at: MonoNs) {

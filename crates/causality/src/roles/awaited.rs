@@ -12,21 +12,21 @@ impl Roles {
     /// The request that makes a call now: its own bytes were all that the loop was given. (Behind an answer it may be another one,
     /// which waited for the connection.)
     pub(super) fn maker(&self, task: TaskId, at: MonoNs) -> Option<ExId> {
-        let round = &self.doing.get(task)?.round;
-        round.taken.of.filter(|_| round.is_given_one(at) && round.taken.answers.0 == 0)
+        let activity = &self.doing.get(task)?.activity;
+        activity.taken.of.filter(|_| activity.is_given_one(at) && activity.taken.answers.0 == 0)
     }
 
     /// A loop replies to `x`. With the answer to a call alone: was it `x` that asked? Where the maker is known it tells; and a
     /// request that came after the call cannot have made it. And where the call's connection was made for a request: was it for `x`?
     pub(super) fn replies_to(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let process = self.process_of(task);
-        let round = &mut self.doing.or_default(task).round;
-        let (asked, maker) = (std::mem::take(&mut round.taken.answers), round.taken.of.take());
-        let dialled_for = round.taken.dialled_for.take();
-        if asked.0 == 0 || !round.polled.no_timer_due(at) {
+        let activity = &mut self.doing.or_default(task).activity;
+        let (asked, maker) = (std::mem::take(&mut activity.taken.answers), activity.taken.of.take());
+        let dialled_for = activity.taken.dialled_for.take();
+        if asked.0 == 0 || !activity.turn.no_timer_due(at) {
             return;
         }
-        let (is_one, is_first) = (round.is_given_one(at), round.polled.messages == 1);
+        let (is_one, is_first) = (activity.is_given_one(at), activity.turn.messages == 1);
         let is_after = |y: ExId| xs.is_live(y) && xs.get(y).taken > asked;
         let now = self.known.of(process).map(|p| &p.now);
         let may_be_anothers = now.and_then(|n| n.newest).is_some_and(|y| y != x && is_after(y));

@@ -3,8 +3,8 @@
 use super::habits::{HabitId, Habits};
 use crate::exchange::ExId;
 use crate::per_end::PerEnd;
-use crate::polled::Polled;
 use crate::process::ProcessId;
+use crate::process::turn::Turn;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
@@ -61,8 +61,8 @@ pub(super) struct Taken {
 
 /// What an event loop did since it last waited for something to do.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Round {
-    pub(super) polled: Polled,
+pub(super) struct Activity {
+    pub(super) turn: Turn,
     /// How many flows it sent requests on, or connected for one.
     pub(super) calls: u32,
     /// The last of them, and when that was sent.
@@ -96,17 +96,17 @@ impl Replied {
     }
 }
 
-impl Round {
+impl Activity {
     /// What a turn that is over shows of habits.
     pub(super) fn tell(&self, habits: &mut Habits) {
-        let is_single = (self.polled.ready, self.calls) == (1, 1) && self.has_called_timely;
+        let is_single = (self.turn.ready, self.calls) == (1, 1) && self.has_called_timely;
         habits.case_if(HabitId::OneCall, is_single && self.has_spare);
         habits.case_if(HabitId::OneCallDialled, is_single && self.has_dialled);
-        habits.case_if(HabitId::Asked, self.calls > 0 && self.polled.messages > 0);
-        let is_alone = self.polled.ready == 1;
+        habits.case_if(HabitId::Asked, self.calls > 0 && self.turn.messages > 0);
+        let is_alone = self.turn.ready == 1;
         habits.case_if(HabitId::OverWithReply, is_alone && self.replied == Replied::Freely);
         habits.case_if(HabitId::OverWithReplyDialled, is_alone && self.replied == Replied::WithoutSpare);
-        let only_accepts = self.has_accepted && self.polled.messages == 0;
+        let only_accepts = self.has_accepted && self.turn.messages == 0;
         habits.cases(HabitId::DialsWhenAsked, self.promptness.reads_behind);
         habits.case_if(HabitId::DialsWhenAsked, only_accepts && self.calls == 0);
         habits.exception_if(HabitId::DialsWhenAsked, only_accepts && self.has_dialled);
@@ -115,12 +115,12 @@ impl Round {
 
     /// Whether one thing is all that it was given, and no timer can be due.
     pub(super) fn is_given_one(&self, at: MonoNs) -> bool {
-        (self.polled.ready, self.polled.messages) == (1, 1) && self.polled.no_timer_due(at)
+        (self.turn.ready, self.turn.messages) == (1, 1) && self.turn.no_timer_due(at)
     }
 
     /// Whether something was ready, none of it was a request or a reply, and no timer can be due: a word of another thread.
     pub(super) fn is_given_unseen(&self, at: MonoNs) -> bool {
-        self.polled.ready > 0 && self.polled.messages == 0 && self.polled.no_timer_due(at)
+        self.turn.ready > 0 && self.turn.messages == 0 && self.turn.no_timer_due(at)
     }
 
     /// Whether the last that it took was an answer, and it did nothing with that yet: no reply, and no call.
@@ -130,7 +130,7 @@ impl Round {
 
     /// A request or reply was taken: what follows may be for it.
     pub(super) fn takes(&mut self) {
-        self.polled.takes();
+        self.turn.takes();
         self.promptness.since_call += 1;
         self.promptness.reads_behind += u32::from(std::mem::take(&mut self.promptness.has_accepted));
         self.replied = Replied::No;
@@ -170,7 +170,7 @@ pub(super) struct Asked {
 /// What a task is doing.
 #[derive(Default)]
 pub(super) struct Doing {
-    pub(super) round: Round,
+    pub(super) activity: Activity,
     /// Requests that it has.
     pub(super) held: Vec<ExId>,
     /// The first call that it made since it last replied.

@@ -6,7 +6,7 @@
 //! its own answer and then let another one go on, as with a lock, goes on itself.)
 
 use crate::exchange::ExId;
-use crate::polled::Polled;
+use crate::process::turn::Turn;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -26,10 +26,8 @@ const ACTS_MAX: usize = 64;
 
 /// What a loop did since it last waited.
 #[derive(Default)]
-struct Turn {
-    polled: Polled,
-    /// When its first poll returned.
-    since: MonoNs,
+struct Acts {
+    turn: Turn,
     /// What it took, where that was nothing else.
     answers: SmallVec<[Answer; 2]>,
     /// For which requests it did something, but by those whose answers it took, and what they made.
@@ -43,7 +41,7 @@ struct Turn {
 /// What loops do, by their threads: none where no runtime has such loops.
 #[derive(Default)]
 pub(super) struct Resumed {
-    turns: FxHashMap<TaskId, Turn>,
+    acts: FxHashMap<TaskId, Acts>,
     are_loops: bool,
 }
 
@@ -58,50 +56,48 @@ impl Resumed {
         if !self.are_loops {
             return false;
         }
-        let turn = self.turns.entry(r.task).or_default();
-        let mut handed_on = false;
-        if r.timeout_ns != 0 {
-            let done = std::mem::replace(turn, Turn { polled: Polled::begin(r), since: r.at, ..Turn::default() });
-            handed_on = done.handed_on();
-        }
-        turn.polled.found(r);
+        let acts = self.acts.entry(r.task).or_default();
+        let mut turn = acts.turn;
+        let handed_on = turn.polled(r).is_some_and(|_| std::mem::take(acts).handed_on());
+        acts.turn = turn;
         handed_on
     }
 
     /// A thread takes something: the answer to the call of a task that was made for a request, or anything else.
     pub(super) fn takes(&mut self, thread: TaskId, answer: Option<Answer>) {
-        if let Some(turn) = self.turns.get_mut(&thread) {
-            turn.polled.takes();
+        if let Some(acts) = self.acts.get_mut(&thread) {
+            acts.turn.takes();
             // one that is read without a wait, or again, need not be what a poll found ready
-            let is_found = |a: &Answer| a.called < turn.since && turn.answers.iter().all(|other| other.task != a.task);
-            let found = answer.filter(is_found).filter(|_| turn.answers.len() < ACTS_MAX);
-            turn.answers.extend(found);
+            let is_found =
+                |a: &Answer| a.called < acts.turn.since && acts.answers.iter().all(|other| other.task != a.task);
+            let found = answer.filter(is_found).filter(|_| acts.answers.len() < ACTS_MAX);
+            acts.answers.extend(found);
         }
     }
 
     /// A thread calls in the name of a task that works for a request, as far as is known. `line`: that task, and what made it.
     pub(super) fn calls(&mut self, thread: TaskId, line: impl Iterator<Item = TaskId>, of: ExId, at: MonoNs) {
-        if let Some(turn) = self.turns.get_mut(&thread) {
-            turn.is_late |= !turn.polled.no_timer_due(at) || turn.acted.len() >= ACTS_MAX;
+        if let Some(acts) = self.acts.get_mut(&thread) {
+            acts.is_late |= !acts.turn.no_timer_due(at) || acts.acted.len() >= ACTS_MAX;
             // what such a task does next itself, or has done, says nothing of who waited for it
-            let is_others = line.into_iter().all(|task| turn.answers.iter().all(|answer| answer.task != task));
-            turn.acted.extend(Some(of).filter(|_| is_others && !turn.is_late));
+            let is_others = line.into_iter().all(|task| acts.answers.iter().all(|answer| answer.task != task));
+            acts.acted.extend(Some(of).filter(|_| is_others && !acts.is_late));
         }
     }
 
     /// A thread replies to a request.
     pub(super) fn replies(&mut self, thread: TaskId, of: ExId, at: MonoNs) {
-        if let Some(turn) = self.turns.get_mut(&thread) {
-            turn.is_late |= !turn.polled.no_timer_due(at) || turn.replied.len() >= ACTS_MAX;
-            turn.replied.extend(Some(of).filter(|_| !turn.is_late));
+        if let Some(acts) = self.acts.get_mut(&thread) {
+            acts.is_late |= !acts.turn.no_timer_due(at) || acts.replied.len() >= ACTS_MAX;
+            acts.replied.extend(Some(of).filter(|_| !acts.is_late));
         }
     }
 }
 
-impl Turn {
+impl Acts {
     fn handed_on(&self) -> bool {
         let taken = self.answers.len() as u32;
-        let is_all = (self.polled.ready, self.polled.messages) == (taken, taken) && !self.is_late;
+        let is_all = (self.turn.ready, self.turn.messages) == (taken, taken) && !self.is_late;
         let is_its = |x: &ExId| self.answers.iter().any(|answer| answer.of == *x);
         let goes_on = self.acted.iter().chain(&self.replied).any(is_its);
         is_all && !self.answers.is_empty() && !goes_on && !self.replied.is_empty()

@@ -41,11 +41,11 @@ impl Steps for Roles {
             Side::Server => {
                 role.takes = true;
                 let multiplexes = role.multiplexes;
-                let Doing { round, held, .. } = self.doing.or_default(e.actor);
-                round.takes();
-                round.taken = Taken { asked: e.flow, of: Some(x), answers: MonoNs(0), ..round.taken };
-                round.epoll.asked_by =
-                    if round.epoll.given_by != 0 { round.epoll.given_by } else { round.epoll.asked_by };
+                let Doing { activity, held, .. } = self.doing.or_default(e.actor);
+                activity.takes();
+                activity.taken = Taken { asked: e.flow, of: Some(x), answers: MonoNs(0), ..activity.taken };
+                activity.epoll.asked_by =
+                    if activity.epoll.given_by != 0 { activity.epoll.given_by } else { activity.epoll.asked_by };
                 let p = self.known.at(process);
                 if let Some(rest) = &mut p.now.rest {
                     rest.took += 1;
@@ -77,9 +77,9 @@ impl Steps for Roles {
         if e.side == Side::Server && !e.is_internal {
             self.replies_to(xs, x, task, at);
             if task == e.actor {
-                let Doing { round, replies: (replies, unseen), .. } = self.doing.or_default(task);
+                let Doing { activity, replies: (replies, unseen), .. } = self.doing.or_default(task);
                 *replies += 1;
-                *unseen += u32::from(round.is_given_unseen(at));
+                *unseen += u32::from(activity.is_given_unseen(at));
             }
         }
         if e.side == Side::Server {
@@ -112,9 +112,9 @@ impl Steps for Roles {
 
     fn request_progress(&mut self, _: &Slab, x: ExId, task: TaskId, _: MonoNs) {
         self.answerers.takes_more(task);
-        let round = &mut self.doing.or_default(task).round;
-        round.takes();
-        (round.taken.of, round.taken.answers) = (Some(x), MonoNs(0));
+        let activity = &mut self.doing.or_default(task).activity;
+        activity.takes();
+        (activity.taken.of, activity.taken.answers) = (Some(x), MonoNs(0));
     }
 
     fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
@@ -126,12 +126,13 @@ impl Steps for Roles {
             self.answerers.hears(xs.get(x));
         }
         if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
-            let round = &mut self.doing.or_default(task).round;
-            let is_before_kept = round.keeps_an_answer() && round.taken.call != Some(x);
-            round.takes();
+            let activity = &mut self.doing.or_default(task).activity;
+            let is_before_kept = activity.keeps_an_answer() && activity.taken.call != Some(x);
+            activity.takes();
             let e = xs.get(x);
             let (of, dialled_for) = (call.and_then(|call| call.of), call.and_then(|call| call.dialled_for));
-            round.taken = Taken { heard: e.flow, call: Some(x), of, answers: e.began, dialled_for, ..round.taken };
+            activity.taken =
+                Taken { heard: e.flow, call: Some(x), of, answers: e.began, dialled_for, ..activity.taken };
             if is_before_kept {
                 let process = self.process_of(task);
                 self.habits.at(process).exception_if(HabitId::PassesOn, true);
@@ -146,7 +147,7 @@ impl Steps for Roles {
     }
 
     fn read_frames(&mut self, task: TaskId) {
-        let taken = &mut self.doing.or_default(task).round.taken;
+        let taken = &mut self.doing.or_default(task).activity.taken;
         (taken.of, taken.answers) = (None, MonoNs(0));
     }
 
@@ -189,16 +190,16 @@ impl Steps for Roles {
     fn accepted(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
         self.answerers.accepted(flow, self.process_of(task), at);
         // the poll found the listener, with which there is nothing to go on; what is read of each new connection is another matter
-        let round = &mut self.doing.or_default(task).round;
-        round.promptness.has_accepted = true;
-        round.polled.ready =
-            round.polled.ready.saturating_add(u32::from(std::mem::replace(&mut round.has_accepted, true)));
+        let activity = &mut self.doing.or_default(task).activity;
+        activity.promptness.has_accepted = true;
+        activity.turn.ready =
+            activity.turn.ready.saturating_add(u32::from(std::mem::replace(&mut activity.has_accepted, true)));
     }
 
     fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
         let dial = Dial { by: task, of: self.maker(task, at) };
         if self.under_way.dials.insert(flow, dial).is_none() {
-            self.doing.or_default(task).round.has_dialled = true;
+            self.doing.or_default(task).activity.has_dialled = true;
             let process = self.process_of(task);
             self.known.at(process).now.dialling += 1;
             self.called(task, flow, at, true);
@@ -240,8 +241,8 @@ impl Steps for Roles {
         }
         if let Some(dial) = self.dialled(flow, false) {
             // refused: somebody tries again elsewhere
-            let round = &mut self.doing.or_default(dial.by).round;
-            round.polled.ready = round.polled.ready.saturating_add(1);
+            let activity = &mut self.doing.or_default(dial.by).activity;
+            activity.turn.ready = activity.turn.ready.saturating_add(1);
         }
     }
 

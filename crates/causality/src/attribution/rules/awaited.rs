@@ -33,7 +33,7 @@ impl Facts<'_> {
         let w = self.tasks.get_mut(task)?;
         let call = w.unknown_call.take()?;
         // only where that reply was all that there was to go on with
-        let (is_single, is_timely) = (w.turn.is_single(at), w.turn.no_timer_due(at));
+        let (is_single, is_timely) = (w.given.is_single(at), w.given.no_timer_due(at));
         let s = self.state(call);
         let is_passed_on = || is_timely && self.roles.passes_on(s.process);
         let is_known = holds("awaited.nothing_else_was_given", is_single) && self.roles.awaits_its_own(s.process);

@@ -41,8 +41,8 @@ impl Facts<'_> {
         let by = self.tasks.get(r.by)?;
         let x = by.request_at(r.woken).or(by.held.only()).filter(|&x| self.is_open(xs, x))?;
         // of who was never seen to poll nobody knows what else it was given
-        let is_loop = self.roles.role(r.by).is_loop() && by.turn.since().0 != 0;
-        let is_alone = !is_loop || by.turn.owners() == [x];
+        let is_loop = self.roles.role(r.by).is_loop() && by.given.since().0 != 0;
+        let is_alone = !is_loop || by.given.owners() == [x];
         holds("handoff.of_one_alone", is_alone).then_some(x)
     }
 }

@@ -24,7 +24,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    q.worker.filter(|w| q.is_migrating() && w.turn.is_isolated() && w.turn.no_timer_due(q.at))?;
+    q.worker.filter(|w| q.is_migrating() && w.given.is_isolated() && w.given.no_timer_due(q.at))?;
     let x = q.current().filter(|&x| holds("isolated.one_request", !q.facts.is_beside_another(q.xs, q.task, x)))?;
     let mut others = q.facts.runnable(q.xs, q.process).filter(|&y| y != x).peekable();
     let mut elsewhere: Vec<ExId> = Vec::new();

@@ -52,7 +52,7 @@ impl Facts<'_> {
 
     /// Whether a task has accepted a connection in its turn whose request is still to come: what it connects may be for that.
     pub(in crate::attribution) fn awaits_requests(&self, task: TaskId) -> bool {
-        self.tasks.get(task).is_some_and(|w| w.turn.awaits_requests())
+        self.tasks.get(task).is_some_and(|w| w.given.awaits_requests())
     }
 
     /// A connection is used for the first time, or gone.

@@ -31,7 +31,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 
 fn keeps(q: &Question) -> Option<Kept> {
     let is_loop = q.is_loop() && !q.is_ring() && q.flow != EndpointId(0) && q.facts.roles.is_prompt(q.process);
-    let x = q.worker.filter(|_| is_loop)?.turn.asked_last(q.at)?;
+    let x = q.worker.filter(|_| is_loop)?.given.asked_last(q.at)?;
     if !holds("prompt.not_answered", q.is_open(x)) {
         return None;
     }

@@ -13,8 +13,8 @@ use crate::conditions::holds;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab};
 use crate::lineage::is_over;
-use crate::polled::TIMER_GRAIN_NS;
 use crate::process::ProcessId;
+use crate::process::turn::TIMER_GRAIN_NS;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, input};
 

@@ -27,15 +27,15 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     keeps,
     names: Some(|q, strength| match strength {
         Strength::Habit => Rule::Turn,
-        _ if q.worker.is_some_and(|w| w.turn.is_isolated()) => Rule::Isolation,
+        _ if q.worker.is_some_and(|w| w.given.is_isolated()) => Rule::Isolation,
         _ => Rule::Fragment,
     }),
-    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.turn.since()),
+    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.given.since()),
     cases: None,
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    let turn = &q.worker.filter(|_| q.is_loop() && !q.is_ring())?.turn;
+    let turn = &q.worker.filter(|_| q.is_loop() && !q.is_ring())?.given;
     if turn.may_be_anothers(q.at) || q.may_have_taken_results() {
         return Some(Kept { requests: Keeps::Those(Property::GivenOrHeld), own: true, before: true });
     }

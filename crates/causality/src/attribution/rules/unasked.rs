@@ -28,7 +28,7 @@ fn keeps(q: &Question) -> Option<Kept> {
         () if q.is_loop() => {
             !q.is_ring()
                 && holds("unasked.never_seen", !roles.may_call_unasked(q.process))
-                && !q.worker.is_some_and(|w| w.turn.is_own())
+                && !q.worker.is_some_and(|w| w.given.is_own())
         }
         () => q.is_migrating() && holds("unasked.never_seen", !roles.may_call_unasked(q.process)),
     };

@@ -2,7 +2,7 @@
 
 use crate::conditions::holds;
 use crate::exchange::ExId;
-use crate::polled::Polled;
+use crate::process::turn::Turn;
 use wakepath_model::ids::{EndpointId, MonoNs};
 use wakepath_model::rows::{InputRow, PollRow};
 
@@ -28,10 +28,8 @@ struct Accepted {
 
 /// What a loop was given since its last poll that waited, and from whom.
 #[derive(Default)]
-pub(crate) struct Turn {
-    polled: Polled,
-    /// When it began: its first poll returned.
-    since: MonoNs,
+pub(crate) struct Given {
+    turn: Turn,
     /// When the one before it began.
     before: MonoNs,
     /// From how many flows something was taken, and the last of them.
@@ -54,31 +52,25 @@ pub(crate) struct Turn {
     accepted: Accepted,
 }
 
-impl Turn {
+impl Given {
     /// A poll returned.
     pub(crate) fn polled(&mut self, r: &PollRow) {
-        if r.timeout_ns != 0 {
-            *self = Turn {
-                polled: Polled::begin(r),
-                since: r.at,
-                before: self.since,
-                owners: std::mem::take(&mut self.owners),
-                ..Turn::default()
-            };
+        if let Some(over) = self.turn.polled(r) {
+            let owners = std::mem::take(&mut self.owners);
+            *self = Given { turn: self.turn, before: over.since, owners, ..Given::default() };
             self.owners.clear();
         }
         if r.ready > 0 {
             // what comes with such a poll may come before or after what was put off
             self.is_isolated = false;
         }
-        self.polled.found(r);
     }
 
     /// The library vantage handed over an input, behind the row of the poll that returned it.
     pub(crate) fn given(&mut self, r: &InputRow) {
         self.inputs = [r.flow, EndpointId(0)];
         // who asks not to wait has something else to do
-        self.is_isolated = r.isolated != 0 && self.polled.ready <= 1 && self.polled.messages == 0;
+        self.is_isolated = r.isolated != 0 && self.turn.ready <= 1 && self.turn.messages == 0;
     }
 
     /// One of what its polls found ready was this flow.
@@ -93,7 +85,7 @@ impl Turn {
     pub(crate) fn took(&mut self, flow: EndpointId, x: ExId) {
         self.saw(flow);
         self.asked.last = None;
-        self.polled.takes();
+        self.turn.takes();
         if !self.owners.contains(&x) {
             if self.owners.len() < OWNERS_MAX {
                 self.owners.push(x);
@@ -126,7 +118,7 @@ impl Turn {
             None => {
                 self.saw(flow);
                 self.asked.last = None;
-                self.polled.takes();
+                self.turn.takes();
                 self.is_own |= is_known;
                 self.is_unknown |= !is_known;
             }
@@ -146,7 +138,7 @@ impl Turn {
         if self.accepted.all.is_empty() {
             self.taken_from.0 = self.taken_from.0.saturating_add(1);
         }
-        if self.since == MonoNs(0) {
+        if self.turn.since == MonoNs(0) {
             // a task that never polls is done with those before
             self.accepted.unread.clear();
         }
@@ -165,29 +157,29 @@ impl Turn {
 
     /// A wait in the kernel that is a poll, too, ended (io_uring): what it gave is not known.
     pub(crate) fn waited(&mut self, entry: MonoNs) {
-        let polled = Polled { due: entry.0, ..Polled::default() };
-        *self = Turn { polled, is_unknown: true, ..Turn::default() };
+        let turn = Turn { due: entry.0, ..Turn::default() };
+        *self = Given { turn, is_unknown: true, ..Given::default() };
     }
 
     /// Whether no timer of the loop can have been due: it asked its poll to return by then.
     pub(crate) fn no_timer_due(&self, at: MonoNs) -> bool {
-        self.polled.no_timer_due(at)
+        self.turn.no_timer_due(at)
     }
 
     /// Whether its polls found something ready that it was not seen to take up, and may have without a sign: a pipe or an
     /// eventfd by which another thread says that it is done.
     fn has_unseen_input(&self) -> bool {
-        self.polled.ready > self.taken_from.0
+        self.turn.ready > self.taken_from.0
     }
 
-    /// When it began.
+    /// When the turn began.
     pub(super) fn since(&self) -> MonoNs {
-        self.since
+        self.turn.since
     }
 
     /// Whether what came about at a moment may be taken up in it, without a sign: that was not over two turns ago.
     pub(super) fn may_take_up(&self, at: MonoNs) -> bool {
-        self.since != MonoNs(0) && at >= self.before
+        self.turn.since != MonoNs(0) && at >= self.before
     }
 
     /// Requests whose input was taken; some may be answered by now.
@@ -225,7 +217,7 @@ impl Turn {
 
     /// Whether one message was all that it was given.
     pub(crate) fn is_single(&self, at: MonoNs) -> bool {
-        self.polled.messages == 1 && self.polled.ready == 1 && self.no_timer_due(at)
+        self.turn.messages == 1 && self.turn.ready == 1 && self.no_timer_due(at)
     }
 
     /// Whether the library vantage handed it just one input.
