@@ -66,7 +66,7 @@ pub fn critical_path(folder: &Folder, index: &Index, request: &Request) -> Criti
     let Some(root) = request.spans.first() else { return CriticalPath(Backwards::default()) };
     let mut walk = Walk::new(index);
     // where no call is missing, those under way are all that there were, also in a request that the recording cut off
-    let has_all_calls = !request.holes().iter().any(|(_, hole)| hole.hides_calls());
+    let has_all_calls = !request.gaps().iter().any(|(_, gap)| gap.hides_calls());
     walk.of_request(has_all_calls.then(|| outstanding(index, request)));
     let mut c = Critical { index, request, walk, calls: calls(index, request), stack: Vec::new() };
     match (&root.callee, &root.caller) {

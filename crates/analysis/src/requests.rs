@@ -8,7 +8,7 @@ use crate::listeners::Filled;
 use crate::names::Names;
 use crate::spans::{OpeningNs, Timed, lay_out};
 use std::collections::BTreeMap;
-use wakepath_causality::evidence::Hole;
+use wakepath_causality::evidence::Gap;
 use wakepath_causality::exchange::Exchange;
 use wakepath_causality::path::{Request, Span};
 use wakepath_model::ids::StrId;
@@ -98,7 +98,7 @@ pub struct Kind {
     /// Of them, with calls to who is not watched: what happened there is not in their paths.
     pub leaving: u64,
     /// Why, with how often.
-    pub holes: BTreeMap<Hole, u64>,
+    pub gaps: BTreeMap<Gap, u64>,
     /// Tiers by name.
     pub tiers: BTreeMap<String, Tier>,
     /// The slowest: duration (ns) and id, slowest first.
@@ -167,7 +167,7 @@ pub struct Kinds {
     /// By entry service and what was asked.
     pub kinds: BTreeMap<(String, String), Kind>,
     /// Messages whose caller is watched but whose request is not known, by service.
-    pub orphans: BTreeMap<String, (u64, BTreeMap<Hole, u64>)>,
+    pub orphans: BTreeMap<String, (u64, BTreeMap<Gap, u64>)>,
     /// Errors that calls of requests were answered with, whatever came of the request.
     pub call_errors: BTreeMap<CallError, Met>,
     /// Connections that did not come about, by who tried, where, and why (Linux's error number, 0 = not known).
@@ -239,11 +239,11 @@ pub fn has_failed(e: &Exchange) -> bool {
 
 impl Kind {
     /// Counts what a request's path lacks: at which span, and why.
-    fn lacks(&mut self, holes: &[(u32, Hole)]) {
-        self.incomplete += u64::from(!holes.is_empty());
-        self.cut_off += u64::from(!holes.is_empty() && holes.iter().all(|h| h.1 == Hole::AfterRecording));
-        for (_, hole) in holes {
-            *self.holes.entry(*hole).or_default() += 1;
+    fn lacks(&mut self, gaps: &[(u32, Gap)]) {
+        self.incomplete += u64::from(!gaps.is_empty());
+        self.cut_off += u64::from(!gaps.is_empty() && gaps.iter().all(|h| h.1 == Gap::AfterRecording));
+        for (_, gap) in gaps {
+            *self.gaps.entry(*gap).or_default() += 1;
         }
     }
 
@@ -357,10 +357,10 @@ impl Kinds {
     /// Adds a request.
     pub fn add(&mut self, r: &Request, names: &Names<'_>) {
         self.add_errors(r, names);
-        if let Some(hole) = r.orphan {
+        if let Some(gap) = r.orphan {
             let o = self.orphans.entry(names.service(&r.spans[0])).or_default();
             o.0 += 1;
-            *o.1.entry(hole).or_default() += 1;
+            *o.1.entry(gap).or_default() += 1;
             return;
         }
         let mut key = kind_of(r, names);
@@ -381,8 +381,8 @@ impl Kinds {
         if let Some(e) = root.callee.as_ref().or(root.caller.as_ref()).map(|h| &h.exchange) {
             kind.ended(e, (duration, r.id));
         }
-        let holes = r.holes();
-        kind.lacks(&holes);
+        let gaps = r.gaps();
+        kind.lacks(&gaps);
         let leaves = |(s, t): (&Span, &Timed)| s.is_unwatched() && t.wire.is_none() && s.parent.is_some();
         kind.leaving += u64::from(r.spans.iter().zip(&timed).any(leaves));
         // how long it takes is not known, nor what of that its tiers take
@@ -398,7 +398,7 @@ impl Kinds {
         let mut asked: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
         for t in &timed {
             let span = &r.spans[t.index as usize];
-            let may_lack_calls = holes.iter().any(|&(at, hole)| at == t.index && hole.hides_calls());
+            let may_lack_calls = gaps.iter().any(|&(at, gap)| at == t.index && gap.hides_calls());
             let mut name = names.service(span);
             if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.queued.is_queued())
             {

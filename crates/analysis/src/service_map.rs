@@ -93,7 +93,7 @@ impl ServiceMap {
     fn add(&mut self, r: &Request, placed: &Placed, names: &Names<'_>) {
         self.requests += 1;
         self.incomplete += u64::from(!r.is_complete());
-        let holes = r.holes();
+        let gaps = r.gaps();
         for t in &placed.timed {
             let span = &r.spans[t.index as usize];
             let Some(half) = span.callee.as_ref().or(span.caller.as_ref()) else { continue };
@@ -103,7 +103,7 @@ impl ServiceMap {
             service.calls.add(&half.exchange, t, names);
             service.entries += u64::from(span.parent.is_none());
             service.self_ns += u128::from(t.self_ns);
-            if holes.iter().any(|&(at, hole)| at == t.index && hole.hides_calls()) {
+            if gaps.iter().any(|&(at, gap)| at == t.index && gap.hides_calls()) {
                 service.self_unsure_ns += u128::from(t.self_ns);
             }
             service.depth = if is_new { t.depth } else { service.depth.min(t.depth) };

@@ -1,6 +1,6 @@
 //! What is at work on an endpoint: its exchanges, from their beginning until their place in a path is known.
 
-use crate::evidence::Hole;
+use crate::evidence::Gap;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -17,7 +17,7 @@ pub(crate) enum Caller {
     /// Nobody's request did.
     Root,
     /// It is not known which request did.
-    Orphan(Hole),
+    Orphan(Gap),
 }
 
 /// How far it is known what was done for it.

@@ -156,7 +156,7 @@ impl fmt::Display for Rule {
 
 /// Why a link was left open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Hole {
+pub enum Gap {
     /// Several requests could have made the call.
     Ambiguous,
     /// No other open request could have made the call; but the program could by itself, or one that was over.
@@ -181,26 +181,26 @@ pub enum Hole {
     AfterRecording,
 }
 
-impl Hole {
+impl Gap {
     /// Calls that were made may be missing, and their time is among that of who made them.
     pub const fn hides_calls(self) -> bool {
-        !matches!(self, Hole::AfterRecording)
+        !matches!(self, Gap::AfterRecording)
     }
 
     /// As shown.
     pub const fn name(self) -> &'static str {
         match self {
-            Hole::Ambiguous => "a call that several requests could have made",
-            Hole::Itself => "a call of the one open request, or of none (the program's own, or work after a reply)",
-            Hole::Unwitnessed => "its caller may be another request: nothing on the wire says which",
-            Hole::Losses => "events were lost meanwhile",
-            Hole::BeforeRecording => "it began before the recording",
-            Hole::Borders => "a message's borders are not known",
-            Hole::Shared => "several requests share a connection whose protocol is not known",
-            Hole::Unfollowed => "it handed work to another process, which is not followed there",
-            Hole::ClientLeft => "its client left, and how long the service went on with it is not known",
-            Hole::Turns => "which message answers it, and so when the service was done with it, is not known",
-            Hole::AfterRecording => "the recording ended first",
+            Gap::Ambiguous => "a call that several requests could have made",
+            Gap::Itself => "a call of the one open request, or of none (the program's own, or work after a reply)",
+            Gap::Unwitnessed => "its caller may be another request: nothing on the wire says which",
+            Gap::Losses => "events were lost meanwhile",
+            Gap::BeforeRecording => "it began before the recording",
+            Gap::Borders => "a message's borders are not known",
+            Gap::Shared => "several requests share a connection whose protocol is not known",
+            Gap::Unfollowed => "it handed work to another process, which is not followed there",
+            Gap::ClientLeft => "its client left, and how long the service went on with it is not known",
+            Gap::Turns => "which message answers it, and so when the service was done with it, is not known",
+            Gap::AfterRecording => "the recording ended first",
         }
     }
 }

@@ -37,7 +37,7 @@ const ASKING_MAX: usize = 1 << 16;
 /// How many exchanges of a connection that several requests share stay open: to lines of a log there may never be a reply.
 const SHARED_MAX: usize = 32;
 
-/// Whose bytes are sent behind a request that has no reply yet, where nobody knows the protocol.
+/// Whose bytes are sent after a request that has no reply yet, where nobody knows the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum More {
     /// They are more of that request.

@@ -1,6 +1,6 @@
 //! What the linker inside components hands on.
 
-use crate::evidence::{Hole, Rule};
+use crate::evidence::{Gap, Rule};
 use crate::exchange::{ExId, Exchange};
 use crate::pairs::Place;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -13,7 +13,7 @@ pub enum Parent {
     /// A request's.
     Of(ExId, Rule),
     /// Not known.
-    Open(Hole),
+    Open(Gap),
     /// Not decided yet: the task is not one that takes requests.
     Pending,
 }
@@ -38,7 +38,7 @@ pub struct Done {
     /// Calls made for it (of a server's exchange).
     pub calls: Vec<(Exchange, Rule)>,
     /// Whose doing it was (of a client's exchange).
-    pub parent: Option<Hole>,
+    pub parent: Option<Gap>,
     /// It is a call that nobody's request made.
     pub is_root_call: bool,
     /// Calls that may belong to it and could not be told.
@@ -46,7 +46,7 @@ pub struct Done {
     /// The first of them, each with how many other requests could have made it.
     pub open_calls: Vec<(Exchange, u32)>,
     /// Why it is not whole, besides.
-    pub hole: Option<Hole>,
+    pub gap: Option<Gap>,
     /// Announcements of flows were lost on its host before it ended.
     pub flows_lost: bool,
     /// Connections that were tried for it and did not come about, the first ones.

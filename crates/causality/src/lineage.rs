@@ -1,7 +1,7 @@
 //! Which request a logical task works for, where its runtime tells what made it, and when.
 //!
 //! What a task of a request's makes is for that request too, as long as it is open. A task is of a request if it took it, or
-//! replied to it, or was made by such a task at that time, or was made behind its first byte and made the one that replied.
+//! replied to it, or was made by such a task at that time, or was made after its first byte and made the one that replied.
 //! Both passes over a recording keep this: the first sees which tasks work for others as well.
 
 use crate::conditions::holds;
@@ -16,12 +16,12 @@ use wakepath_model::rows::{OPEN, StreamRow, TaskRow, life, runtime, witness};
 const TAKES_MAX: usize = 4;
 /// From how many on tasks are forgotten whose request is gone.
 const LINES_MAX: usize = 262_144;
-/// How long behind its request a task may end that was made for it (ns), or for which part of that request's own time: who waited for it
+/// How long after its request a task may end that was made for it (ns), or for which part of that request's own time: who waited for it
 /// may be faster than itself. What a slow host stretches, it stretches with the request. An absolute time remains since a short request
 /// says little of how long a task lacks a processor.
 const END_NS: u64 = 1_000_000;
 const END_PART: u64 = 8;
-/// How long behind it may end without being one that lives on (ns), or as long as the request: it may have lacked a processor.
+/// How long after it may end without being one that lives on (ns), or as long as the request: it may have lacked a processor.
 const LATE_NS: u64 = 20_000_000;
 /// Most makers one above the other that are asked.
 const DEPTH_MAX: usize = 8;
@@ -31,8 +31,8 @@ const DEPTH_MAX: usize = 8;
 pub(crate) enum Basis {
     /// Who made it, when, and what it did.
     Seen,
-    /// A habit: it was made behind the reply, by the task that had replied to this request alone.
-    Behind,
+    /// A habit: it was made after the reply, by the task that had replied to this request alone.
+    AfterReply,
     /// A habit: the task replied to the requests of one connection and to no others.
     OneConnection,
     /// A habit: what its process makes in requests, and calls, ends with them.
@@ -46,7 +46,7 @@ pub(crate) enum Basis {
 pub(crate) struct Line {
     /// The request.
     pub(crate) of: ExId,
-    /// The task itself replies to it, or was made by that one behind the reply: what it does behind that is nobody's.
+    /// The task itself replies to it, or was made by that one after the reply: what it does after that is nobody's.
     pub(crate) answers: bool,
     /// Why.
     pub(crate) basis: Basis,
@@ -106,9 +106,9 @@ enum End {
     Untold,
     /// It will be told.
     Expected,
-    /// It came a little behind the end of the request that it was made for: it may have waited for work, or for a processor.
+    /// It came a little after the end of the request that it was made for: it may have waited for work, or for a processor.
     Late,
-    /// It came before that, or at once behind.
+    /// It came before that, or at once afterwards.
     InTime,
 }
 
@@ -145,7 +145,7 @@ impl Ends {
         line.find(|&t| self.0.get(t) != End::InTime).is_some_and(|t| lineage.has_requests(t))
     }
 
-    /// Whether a task that was made for a request ended, and when: in time, or a little behind.
+    /// Whether a task that was made for a request ended, and when: in time, or a little afterwards.
     pub(crate) fn is_in_time(&self, task: TaskId) -> Option<bool> {
         match self.0.get(task) {
             End::InTime => Some(true),
@@ -228,12 +228,12 @@ impl Lineage {
         self.made.insert(r.task, (r.parent, r.start));
         if let Known::Of(line) = self.request(r.parent, r.start, DEPTH_MAX) {
             // it may be known as one that leads to a reply
-            let answers = line.basis == Basis::Behind;
+            let answers = line.basis == Basis::AfterReply;
             self.lines.entry(r.task).or_insert(Line { answers, ..line });
         } else if r.runtime == runtime::PYTHON
             && let Some(of) = self.replied_before(r.parent, r.start)
         {
-            self.lines.insert(r.task, Line { of, answers: true, basis: Basis::Behind });
+            self.lines.insert(r.task, Line { of, answers: true, basis: Basis::AfterReply });
         }
     }
 
@@ -280,7 +280,7 @@ impl Lineage {
         self.takes.contains_key(&task)
     }
 
-    /// A task was made behind a request's first byte, and made the one that replies to it, or what made that.
+    /// A task was made after a request's first byte, and made the one that replies to it, or what made that.
     pub(crate) fn leads(&mut self, x: ExId, task: TaskId) {
         self.lines.insert(task, Line { of: x, answers: false, basis: Basis::Seen });
     }

@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn what_is_left_of_a_connection_takes_no_end_of_the_next_one() {
         let place = |lport, rport| EndpointRow { family: AF_INET, protocol: 6, lport, rport, ..Default::default() };
-        // numbers of a run: the kernel goes on 65,537 behind what was sent before
+        // numbers of a run: the kernel goes on 65,537 after what was sent before
         let left = EndpointRow { flow: EndpointId(1), snd: 5000, rcv: 7000, how: seen::MET, ..place(80, 4000) };
         let asking = EndpointRow { flow: EndpointId(2), snd: 7091 + 65_537, how: seen::CONNECTED, ..place(4000, 80) };
         let asking = EndpointRow { state: TcpState::SynSent, ..asking };

@@ -1,7 +1,7 @@
 //! Between components: calls and the exchanges that served them, joined into trees.
 
 use crate::at_work::{Caller, Server};
-use crate::evidence::{Hole, Rule};
+use crate::evidence::{Gap, Rule};
 use crate::exchange::{Exchange, Queued, Side};
 use crate::finished::{Done, Finished, Refusal};
 use crate::numbered::Numbered;
@@ -30,13 +30,13 @@ struct Node {
     calls: Vec<Call>,
     doubts: u32,
     open_calls: Vec<OpenCall>,
-    hole: Option<Hole>,
+    gap: Option<Gap>,
     /// Calls whose server's side is still to come or not yet whole.
     pending: u32,
     /// The node and call that asked for it.
     caller: Option<(u64, u32, Rule)>,
     /// It has no caller to wait for.
-    root: Option<Option<Hole>>,
+    root: Option<Option<Gap>>,
     refusals: Vec<Refusal>,
     /// It has its place in a path.
     is_placed: bool,
@@ -238,7 +238,7 @@ impl<'a> Assembler<'a> {
                 .into_iter()
                 .map(|(e, others)| OpenCall { half: self.half(host, e), others })
                 .collect(),
-            hole: d.hole,
+            gap: d.gap,
             pending: 0,
             caller: None,
             root: None,
@@ -285,21 +285,21 @@ impl<'a> Assembler<'a> {
                 None => {
                     self.linked.leaves += 1;
                     if e.queued == Queued::Relayed {
-                        node.hole.get_or_insert(Hole::Unfollowed);
+                        node.gap.get_or_insert(Gap::Unfollowed);
                     } else if e.one_way {
                         // it was said whole; who took it need not have been seen
                     } else if is_lossy {
-                        node.hole.get_or_insert(Hole::Losses);
+                        node.gap.get_or_insert(Gap::Losses);
                     } else if e.is_on_shared_connection()
                         && (opposite.is_some() || e.ended.0 != 0 && !e.cut && !e.reset)
                     {
                         // it was taken for more of another's, or how long it took is not known
-                        node.hole.get_or_insert(Hole::Shared);
+                        node.gap.get_or_insert(Gap::Shared);
                     } else if !self.pairs.knows((host, e.flow))
                         || opposite.is_some_and(|((end, _), _)| !self.pairs.knows(end))
                     {
                         // it was taken for over, and went on
-                        node.hole.get_or_insert(Hole::Borders);
+                        node.gap.get_or_insert(Gap::Borders);
                     }
                 }
             }
@@ -317,16 +317,16 @@ impl<'a> Assembler<'a> {
         match caller {
             // the caller's end is on this host, but its announcement was lost
             None if flows_lost && (node.half.place.family == 0 || is_loopback(&node.half.place)) => {
-                node.root = Some(Some(Hole::Losses))
+                node.root = Some(Some(Gap::Losses))
             }
-            None if !self.pairs.knows((host, node.half.exchange.flow)) => node.root = Some(Some(Hole::Borders)),
+            None if !self.pairs.knows((host, node.half.exchange.flow)) => node.root = Some(Some(Gap::Borders)),
             None => node.root = Some(None),
             // its caller is watched, but the call itself was not seen: what only makes calls of its own made this one too
             Some(((end, _), _, None)) if self.pairs.calls_roots_only(end) => node.root = Some(None),
             Some(((end, _), _, None)) if !is_lossy && !self.pairs.is_calling(end) => node.root = Some(None),
-            Some((_, _, None)) if is_lossy => node.root = Some(Some(Hole::Losses)),
-            Some((_, _, None)) if node.is_merged => node.root = Some(Some(Hole::Shared)),
-            Some((_, _, None)) => node.root = Some(Some(node.hole.unwrap_or(Hole::Borders))),
+            Some((_, _, None)) if is_lossy => node.root = Some(Some(Gap::Losses)),
+            Some((_, _, None)) if node.is_merged => node.root = Some(Some(Gap::Shared)),
+            Some((_, _, None)) => node.root = Some(Some(node.gap.unwrap_or(Gap::Borders))),
             Some((k, _, Some(Caller::Root))) => {
                 node.root = Some(None);
                 self.remove_caller(k);
@@ -349,9 +349,9 @@ impl<'a> Assembler<'a> {
         if misaligned(&node.calls[i as usize].half, &s.half) {
             self.linked.misaligned += 1;
             s.is_merged = node.calls[i as usize].half.exchange.is_on_shared_connection();
-            let hole = hole_of(&node.calls[i as usize].half);
-            node.hole.get_or_insert(hole);
-            self.becomes_root(server, Some(hole));
+            let gap = gap_of(&node.calls[i as usize].half);
+            node.gap.get_or_insert(gap);
+            self.becomes_root(server, Some(gap));
             return false;
         }
         s.caller = Some((id, i, rule));
@@ -367,13 +367,13 @@ impl<'a> Assembler<'a> {
         let Some(p) = self.nodes.get(parent) else { return };
         if misaligned(&p.calls[i as usize].half, &node.half) {
             self.linked.misaligned += 1;
-            let hole = hole_of(&p.calls[i as usize].half);
+            let gap = gap_of(&p.calls[i as usize].half);
             let node = self.nodes.get_mut(id).expect("just found");
-            (node.caller, node.is_merged) = (None, hole == Hole::Shared);
-            node.root = Some(Some(hole));
+            (node.caller, node.is_merged) = (None, gap == Gap::Shared);
+            node.root = Some(Some(gap));
             let p = self.nodes.get_mut(parent).expect("just found");
             p.pending -= 1;
-            p.hole.get_or_insert(hole);
+            p.gap.get_or_insert(gap);
             self.settle(parent);
             return;
         }
@@ -382,7 +382,7 @@ impl<'a> Assembler<'a> {
         *self.linked.joined.entry(rule).or_default() += 1;
     }
 
-    fn becomes_root(&mut self, id: u64, orphan: Option<Hole>) {
+    fn becomes_root(&mut self, id: u64, orphan: Option<Gap>) {
         if let Some(n) = self.nodes.get_mut(id)
             && n.caller.is_none()
         {
@@ -416,7 +416,7 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    fn emit(&mut self, id: u64, orphan: Option<Hole>) {
+    fn emit(&mut self, id: u64, orphan: Option<Gap>) {
         let mut todo = vec![(id, orphan)];
         while let Some((id, orphan)) = todo.pop() {
             let Some(root) = self.nodes.remove(id) else { continue };
@@ -427,7 +427,7 @@ impl<'a> Assembler<'a> {
             self.linked.complete += u64::from(request.is_complete());
             self.linked.orphans += u64::from(orphan.is_some());
             (self.out)(request);
-            todo.extend(parted.into_iter().map(|server| (server, Some(Hole::Shared))));
+            todo.extend(parted.into_iter().map(|server| (server, Some(Gap::Shared))));
         }
     }
 
@@ -437,20 +437,20 @@ impl<'a> Assembler<'a> {
         let mut parted = Vec::new();
         let mut spans = Vec::with_capacity(1 + root.calls.len());
         // calls still to come, the next one last, with the span that made each and what is missing of it
-        let mut todo: Vec<(u32, Call, Option<Hole>)> = Vec::new();
+        let mut todo: Vec<(u32, Call, Option<Gap>)> = Vec::new();
         let mut next = Some((Span::default(), Some(root)));
         while let Some((mut span, node)) = next {
             let me = spans.len() as u32;
             if let Some(node) = node {
                 let done = &node.half.exchange;
                 self.pairs.work((node.half.host, done.flow), |w| w.remove_server(number(done)));
-                (span.doubts, span.hole, span.refusals) = (node.doubts, node.hole, node.refusals);
+                (span.doubts, span.gap, span.refusals) = (node.doubts, node.gap, node.refusals);
                 span.open_calls = node.open_calls;
                 span.callee = Some(node.half);
                 let mut calls = node.calls;
                 if node.is_merged {
                     span.doubts += calls.len() as u32;
-                    span.hole.get_or_insert(Hole::Shared);
+                    span.gap.get_or_insert(Gap::Shared);
                     parted.extend(calls.drain(..).filter_map(|c| c.server).map(|(s, _)| s));
                 }
                 calls.sort_by_key(|c| (c.half.exchange.began, c.half.exchange.number));
@@ -461,15 +461,15 @@ impl<'a> Assembler<'a> {
                     call.server =
                         call.server.filter(|_| node.is_some_and(|n| !std::mem::replace(&mut n.is_placed, true)));
                     let is_unread = !is_served && self.is_served_unseen(&call.half);
-                    todo.push((me, call, is_unread.then_some(Hole::Borders)));
+                    todo.push((me, call, is_unread.then_some(Gap::Borders)));
                 }
             }
             spans.push(span);
-            next = todo.pop().map(|(by, call, hole)| {
+            next = todo.pop().map(|(by, call, gap)| {
                 let server = call.server.and_then(|(s, rule)| Some((rule, self.nodes.remove(s)?)));
                 let (joined_by, server) = server.map_or((None, None), |(rule, node)| (Some(rule), Some(node)));
                 let (parent, made_by, caller) = (Some(by), Some(call.rule), Some(call.half));
-                (Span { parent, made_by, joined_by, caller, hole, ..Span::default() }, server)
+                (Span { parent, made_by, joined_by, caller, gap, ..Span::default() }, server)
             });
         }
         (spans, parted)
@@ -494,18 +494,18 @@ impl<'a> Assembler<'a> {
                 top = parent;
             }
             let Some(n) = self.nodes.get_mut(top) else { continue };
-            if n.pending > 0 && n.hole.is_none() {
-                n.hole = Some(Hole::AfterRecording);
+            if n.pending > 0 && n.gap.is_none() {
+                n.gap = Some(Gap::AfterRecording);
             }
-            let orphan = n.root.unwrap_or(Some(Hole::AfterRecording));
+            let orphan = n.root.unwrap_or(Some(Gap::AfterRecording));
             self.emit(top, orphan);
         }
     }
 }
 
 /// Why a call is parted from what seems to be its server's side.
-fn hole_of(caller: &Half) -> Hole {
-    if caller.exchange.is_on_shared_connection() { Hole::Shared } else { Hole::Borders }
+fn gap_of(caller: &Half) -> Gap {
+    if caller.exchange.is_on_shared_connection() { Gap::Shared } else { Gap::Borders }
 }
 
 /// On one clock a message cannot be taken before it was sent: then the counts of the two ends do not line up.
@@ -540,9 +540,9 @@ impl Finished for HostOut<'_> {
         let mut shared = self.shared.borrow_mut();
         if let Some(wires) = self.wires.as_ref().filter(|_| d.exchange.side == Side::Client) {
             let place = shared.pairs.place((self.host, d.exchange.flow));
-            let hole = d.parent.filter(|_| !d.is_root_call);
+            let gap = d.parent.filter(|_| !d.is_root_call);
             if let Some(key) = ByteKey::of(&place, &d.exchange) {
-                wires.borrow_mut().client_done(key, hole);
+                wires.borrow_mut().client_done(key, gap);
             }
         }
         shared.done(self.host, d);

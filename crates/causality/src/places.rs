@@ -23,7 +23,7 @@ impl<T> Places<T> {
         self.count as usize
     }
 
-    /// Adds a value behind the others; gives its place.
+    /// Adds a value after the others; gives its place.
     pub(crate) fn push(&mut self, value: T) -> u32 {
         let place = self.count;
         if self.chunks.last().is_none_or(|c| c.len() == CHUNK) {

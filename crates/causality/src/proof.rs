@@ -3,7 +3,7 @@
 //! Proofs are not kept: they are derived again for the calls that somebody asks about ([`crate::Options::explain`]).
 
 use crate::conditions::Condition;
-use crate::evidence::{Hole, Rule, Strength};
+use crate::evidence::{Gap, Rule, Strength};
 use crate::exchange::Exchange;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
@@ -52,7 +52,7 @@ pub enum Outcome {
     /// Nobody's request that was open.
     Own,
     /// Several are left, or something is missing.
-    Open(Hole),
+    Open(Gap),
     /// Not decided when the call began: what its task did later tells.
     Later,
 }

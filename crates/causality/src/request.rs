@@ -1,6 +1,6 @@
 //! A request's path: its spans, and how each is known.
 
-use crate::evidence::{Hole, Rule};
+use crate::evidence::{Gap, Rule};
 use crate::exchange::Exchange;
 use crate::finished::Refusal;
 use crate::pairs::Place;
@@ -38,7 +38,7 @@ pub struct Span {
     /// The first 8 of them.
     pub open_calls: Vec<OpenCall>,
     /// What is missing, besides.
-    pub hole: Option<Hole>,
+    pub gap: Option<Gap>,
     /// What a sniffer saw of it between the two sides.
     pub wire: Option<Wire>,
     /// Connections that were tried while it was served and did not come about, the first 16.
@@ -52,10 +52,10 @@ impl Span {
     }
 
     /// Why it is not whole: what the linker found, calls that may be its, or its reply, where the recording ended before that.
-    pub fn missing(&self) -> Option<Hole> {
+    pub fn missing(&self) -> Option<Gap> {
         let is_alone = self.doubts as usize == self.open_calls.len() && self.open_calls.iter().all(|c| c.others == 0);
-        let doubts = (self.doubts > 0).then_some(if is_alone { Hole::Itself } else { Hole::Ambiguous });
-        self.hole.or(doubts).or(self.is_in_progress().then_some(Hole::AfterRecording))
+        let doubts = (self.doubts > 0).then_some(if is_alone { Gap::Itself } else { Gap::Ambiguous });
+        self.gap.or(doubts).or(self.is_in_progress().then_some(Gap::AfterRecording))
     }
 
     /// Whether the recording ended before its reply was complete. To a call of no known protocol (a line of a log) perhaps
@@ -106,13 +106,13 @@ pub struct Request {
     /// Spans, parents before children, in order of time. The first is the root.
     pub spans: Vec<Span>,
     /// Its caller is watched, but which request it was made for is not known.
-    pub orphan: Option<Hole>,
+    pub orphan: Option<Gap>,
 }
 
 impl Request {
     /// Why the path is not whole, with the span; empty where it is.
-    pub fn holes(&self) -> Vec<(u32, Hole)> {
-        let mut out: Vec<(u32, Hole)> = self.orphan.map(|h| (0, h)).into_iter().collect();
+    pub fn gaps(&self) -> Vec<(u32, Gap)> {
+        let mut out: Vec<(u32, Gap)> = self.orphan.map(|h| (0, h)).into_iter().collect();
         out.extend(self.spans.iter().enumerate().filter_map(|(i, s)| Some((i as u32, s.missing()?))));
         out
     }

@@ -1,17 +1,17 @@
 //! First pass: how each task of the recording works, since the same events mean different things on a thread that
 //! serves one request at a time and in an event loop.
 
-mod answerers;
 mod awaited;
+mod background;
+mod connection_tasks;
 mod doing;
 mod endings;
 mod finish;
-mod fired;
 mod futexes;
 mod habits;
 mod handed;
-mod kin;
 mod lasting;
+mod logical_tasks;
 mod migrating;
 mod resumed;
 mod steps;
@@ -21,8 +21,8 @@ use crate::exchange::{ExId, Exchange, Slab};
 use crate::of_tasks::OfTasks;
 use crate::process::ProcessId;
 use crate::process::known::{Known, Process, Rest};
-use answerers::Answerers;
 use doing::{Activity, Asked, Dial, Doing, Epoll, Replied, Unanswered, UnderWay};
+use logical_tasks::LogicalTasks;
 use rustc_hash::FxHashMap;
 use wakepath_model::defects;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
@@ -43,7 +43,7 @@ pub struct Roles {
     doing: OfTasks<Doing>,
     under_way: UnderWay,
     habits: HabitTable,
-    answerers: Answerers,
+    logical_tasks: LogicalTasks,
     losses: Vec<(u64, u64)>,
     /// The library vantage handed over inputs.
     are_given_inputs: bool,
@@ -55,7 +55,7 @@ pub struct Roles {
 impl Roles {
     /// A step in a task's life: which process it is of, and what it was made for.
     pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
-        self.answerers.task(xs, r, &mut self.habits);
+        self.logical_tasks.task(xs, r, &mut self.habits);
         self.known.task(r);
         if r.what == life::EXIT
             && let Some(doing) = self.doing.get_mut(r.task)
@@ -67,18 +67,18 @@ impl Roles {
     /// Something was lost.
     pub fn loss(&mut self, r: &LossRow, what: &str) {
         if what.starts_with("loss.ring.task") || defects::hides_rows(what) {
-            self.answerers.lost_handovers(r.from.0.saturating_sub(LATE_NS), r.at.0);
+            self.logical_tasks.lost_handovers(r.from.0.saturating_sub(LATE_NS), r.at.0);
         }
         let is_of_operations = ["loss.ring.op", "loss.ring.flow", "loss.storage"].iter().any(|l| what.starts_with(l));
         if is_of_operations || defects::hides_rows(what) {
             self.losses.push((r.from.0.saturating_sub(LATE_NS), r.at.0));
-            self.answerers.lost_accepts();
+            self.logical_tasks.lost_accepts();
         }
     }
 
     /// The recording ends, with these exchanges open.
     pub fn ended(&mut self, xs: &Slab) {
-        self.answerers.ended(xs, &mut self.habits);
+        self.logical_tasks.ended(xs, &mut self.habits);
     }
 
     /// A call begins: more of them without an answer than requests that could make them show that a request makes several
@@ -125,7 +125,7 @@ impl Roles {
     /// A poll returned.
     pub fn poll(&mut self, r: &PollRow) {
         let process = self.process_of(r.task);
-        self.answerers.polled(r, process);
+        self.logical_tasks.polled(r, process);
         let Doing { activity, held, .. } = self.doing.or_default(r.task);
         let given_by = if r.ready > 0 && r.fd >= 0 { r.fd.saturating_add(1) } else { 0 };
         let asked_by = activity.epoll.asked_by;
@@ -173,7 +173,7 @@ impl Roles {
         let is_for_accepted = dials && activity.promptness.has_accepted;
         let since_call = if is_for_accepted { u32::MAX } else { std::mem::take(&mut activity.promptness.since_call) };
         let is_put_off = activity.turn.messages > 1 && since_call == 0;
-        // behind several inputs, a call may be of any of them
+        // after several inputs, a call may be of any of them
         activity.promptness.is_seen |= activity.turn.messages > 1 && since_call == 1;
         let is_timely = activity.turn.no_timer_due(at);
         activity.has_called_timely = is_timely;
@@ -255,7 +255,7 @@ impl Roles {
         cases(HabitId::OneCall).max(dialled)
     }
 
-    /// How often one could have been seen to make a call behind its reply.
+    /// How often one could have been seen to make a call after its reply.
     pub fn answered_cases(&self, process: ProcessId) -> u32 {
         self.behind_replies(process).0.max(self.habits.of(process, HabitId::Idle).cases)
     }
@@ -278,7 +278,7 @@ impl Roles {
         holds("prompt.often", self.prompt_cases(process) >= HabitId::Prompt.min_cases())
     }
 
-    /// In how many turns a call behind a reply could have been seen, and in how many one was.
+    /// In how many turns a call after a reply could have been seen, and in how many one was.
     fn behind_replies(&self, process: ProcessId) -> (u32, u32) {
         let [own, dialled, beside] =
             [HabitId::OverWithReply, HabitId::OverWithReplyDialled, HabitId::OverWithReplyBesideOthers]
@@ -332,7 +332,7 @@ impl Roles {
         self.habits.of(process, HabitId::Paired).cases
     }
 
-    /// Whether the process often enough had no request open: what its tasks do of their own accord, or behind a reply, would
+    /// Whether the process often enough had no request open: what its tasks do of their own accord, or after a reply, would
     /// have shown.
     pub fn often_has_none(&self, process: ProcessId) -> bool {
         self.habits.of(process, HabitId::Idle).cases >= HabitId::Idle.min_cases()

@@ -18,7 +18,7 @@ mod trees;
 pub(crate) use learn::Seen;
 pub(crate) use node::ByteKey;
 
-use crate::evidence::{Hole, Rule};
+use crate::evidence::{Gap, Rule};
 use crate::exchange::{Exchange, Side};
 use crate::pairs::Place;
 use crate::request::{Half, Request};
@@ -62,7 +62,7 @@ pub struct OnWire {
     /// Links made, by rule: to parents, and to the same bytes elsewhere.
     pub made: FxHashMap<Rule, u64>,
     pub(crate) joined: FxHashMap<Rule, u64>,
-    /// Requests given, those without holes, and those whose caller is watched and not explained.
+    /// Requests given, those without gaps, and those whose caller is watched and not explained.
     pub(crate) given: (u64, u64, u64),
 }
 
@@ -380,10 +380,10 @@ impl<'a> Wires<'a> {
 
     /// A call that another vantage saw is over, and no request of a watched server made it: nobody's did, or it is not
     /// known whose.
-    pub(crate) fn client_done(&mut self, key: ByteKey, hole: Option<Hole>) {
+    pub(crate) fn client_done(&mut self, key: ByteKey, gap: Option<Gap>) {
         self.unclaim(key, CLIENT);
         if let Some(n) = self.index.by_bytes.get(&key).and_then(|id| self.nodes.get_mut(id)) {
-            n.elsewhere.client_said = Some(hole);
+            n.elsewhere.client_said = Some(gap);
         }
     }
 
@@ -555,7 +555,7 @@ impl<'a> Wires<'a> {
                 Top::Tree(id) => self.held.trees.get(&id).and_then(|t| Some(t.nodes.first().copied().flatten()?.0)),
             };
             if let Some(n) = node.and_then(|id| self.nodes.get_mut(&id)) {
-                n.parent = Parent::Root(Some(Hole::Borders));
+                n.parent = Parent::Root(Some(Gap::Borders));
             }
             self.hand_out(top, None);
         }

@@ -250,7 +250,7 @@ impl Tenures {
             later.amid.retain(|(taken, _)| *taken != item.taken);
             kinds.alone |= if later.amid.is_empty() { later.kind } else { 0 };
         }
-        // what it did behind the sending is not for it
+        // what it did after the sending is not for it
         let is_whole = holds("handed.nothing_else_was_handed_back", !item.is_mixed)
             && holds("handed.no_call_behind", item.called <= sent);
         if may_be_lent {

@@ -278,7 +278,7 @@ impl Sender {
                     return;
                 }
                 self.counts.too_long.fetch_add(1, Relaxed);
-            } else if !is_last && (r.orphan.is_some() || is_young(began) && !r.holes().is_empty()) {
+            } else if !is_last && (r.orphan.is_some() || is_young(began) && !r.gaps().is_empty()) {
                 let held = if r.orphan.is_some() { &mut unknown } else { &mut doubtful };
                 match held.len() {
                     HELD_MAX.. => from = from.min(began),

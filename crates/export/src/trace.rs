@@ -231,7 +231,7 @@ impl<'a> Traces<'a> {
         a.number("wakepath.own_ns", ns(t.self_ns));
         a.number("wakepath.queued_ns", ns(t.queued_ns));
         t.between_ns.into_iter().for_each(|between| a.number("wakepath.between_ns", ns(between)));
-        if let Some((_, hole)) = r.holes().into_iter().find(|h| h.0 == t.index) {
+        if let Some((_, hole)) = r.gaps().into_iter().find(|h| h.0 == t.index) {
             a.text("wakepath.incomplete", hole.name());
         }
         if let (0, Some(orphan)) = (t.index, r.orphan) {

@@ -148,7 +148,7 @@ fn span(parent: Option<u32>, caller: Option<Half>, callee: Option<Half>) -> Span
         callee,
         doubts: 0,
         open_calls: Vec::new(),
-        hole: None,
+        gap: None,
         wire: None,
         refusals: Vec::new(),
     }

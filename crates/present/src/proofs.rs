@@ -135,8 +135,8 @@ fn verdict(proof: &Proof, candidates: &[CandidateView]) -> String {
         }
         (_, Outcome::Own) => "no open request made it".to_owned(),
         (_, Outcome::Later) => "no later action of its task identified its request".to_owned(),
-        (_, Outcome::Open(hole)) if left > 1 => format!("{left} are left: {}", hole.name()),
-        (_, Outcome::Open(hole)) => format!("not known: {}", hole.name()),
+        (_, Outcome::Open(gap)) if left > 1 => format!("{left} are left: {}", gap.name()),
+        (_, Outcome::Open(gap)) => format!("not known: {}", gap.name()),
     }
 }
 
@@ -268,7 +268,7 @@ pub fn render(proofs: &[ProofView], style: Style) -> String {
 mod tests {
     use super::*;
     use wakepath_causality::conditions::CONDITIONS;
-    use wakepath_causality::evidence::Hole;
+    use wakepath_causality::evidence::Gap;
     use wakepath_model::ids::{EndpointId, TaskId};
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
             failed: vec![condition("turn.no_timer_due")],
         };
         assert!(failed(&proof(Outcome::Linked(Rule::Owner))).is_empty());
-        let open = failed(&proof(Outcome::Open(Hole::Ambiguous)));
+        let open = failed(&proof(Outcome::Open(Gap::Ambiguous)));
         assert_eq!((open.len(), open[0].condition), (1, "turn.no_timer_due"));
     }
 }

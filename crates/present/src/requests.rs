@@ -502,7 +502,7 @@ fn kind_view(service: &str, asked: &str, k: &Kind) -> KindView {
         incomplete: k.incomplete,
         cut_off: k.cut_off,
         leaving: k.leaving,
-        why_incomplete: k.holes.iter().map(|(h, n)| (h.name().to_owned(), *n)).collect(),
+        why_incomplete: k.gaps.iter().map(|(h, n)| (h.name().to_owned(), *n)).collect(),
         statuses: k.statuses.iter().map(|(s, n)| (*s, *n)).collect(),
         tiers: tiers.into_iter().map(|t| t.1).collect(),
         slowest: k.slowest.iter().map(|(_, id)| format!("{id:016x}")).collect(),

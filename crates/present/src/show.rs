@@ -273,7 +273,7 @@ impl ShowView {
         common: impl Fn(HostId, MonoNs) -> CommonNs,
     ) -> ShowView {
         let timed = lay_out(r);
-        let holes = r.holes();
+        let holes = r.gaps();
         let root = timed.first().map(|t| (t.start.0, t.end.0, t.host));
         let (start, end, host) = root.unwrap_or_default();
         let begin = common(host, MonoNs(start)).0;

@@ -204,7 +204,7 @@ impl<'f> Marked<'f> {
         if !request.is_complete() {
             sent.said = true;
             self.admitted += 1;
-            for (_, hole) in request.holes() {
+            for (_, hole) in request.gaps() {
                 *self.holes.entry(hole.name()).or_default() += 1;
             }
             if !faults.is_empty() {

@@ -171,7 +171,7 @@ impl<'t> Score<'t> {
         }
         if !request.is_complete() {
             self.admitted += 1;
-            for (_, hole) in request.holes() {
+            for (_, hole) in request.gaps() {
                 *self.holes.entry(hole.name()).or_default() += 1;
             }
             for &h in &known {

@@ -259,7 +259,7 @@ fn described(s: &Span) -> String {
 }
 
 fn holes(request: &Request) -> String {
-    let holes: Vec<String> = request.holes().iter().map(|(i, h)| format!("span {i}: {}", h.name())).collect();
+    let holes: Vec<String> = request.gaps().iter().map(|(i, h)| format!("span {i}: {}", h.name())).collect();
     holes.join("; ")
 }
 

@@ -50,7 +50,7 @@ fn made(tree: &Tree, out: &mut Vec<String>) {
 /// Every rule's and every hole's name, as it is shown, is explained.
 fn evidence(tree: &Tree, out: &mut Vec<String>) {
     let documented: BTreeSet<&str> = first_cells(tree.text(EVIDENCE)).collect();
-    let shown: BTreeSet<&str> = ["Rule::", "Hole::"]
+    let shown: BTreeSet<&str> = ["Rule::", "Gap::"]
         .iter()
         .flat_map(|kind| tree.text(RULES).lines().filter(move |l| l.trim_start().starts_with(kind)))
         .filter_map(|l| l.split_once("=> \"")?.1.split_once('"').map(|(name, _)| name))

@@ -4,16 +4,16 @@
 //! What follows from what was seen is *shown*. Where that leaves several, *habits* are asked: what the process was
 //! never seen to do though it could have been. A link that needs one says so.
 
-use super::crowd::{Requests, Scope, Suspects};
 use super::exclusion::{ExclusionRule, Keeps, Kept, Property, Question};
-use crate::evidence::{Hole, Rule, Strength};
+use super::request_set::{Candidates, Requests, SetId};
+use crate::evidence::{Gap, Rule, Strength};
 use crate::exchange::ExId;
 use crate::proof::{CANDIDATES_MAX, Candidate, Considered, Excluded};
 use smallvec::SmallVec;
 
 /// Who is left.
 struct Left {
-    requests: Suspects,
+    requests: Candidates,
     own: bool,
     before: bool,
     /// The rule that names the request, where one is left.
@@ -38,7 +38,7 @@ pub(super) enum Verdict {
     /// No request that is open: the program itself, or one that was answered.
     Own,
     /// Any of these, or one from before the recording.
-    Open(Hole, Suspects),
+    Open(Gap, Candidates),
 }
 
 /// Asks all rules; habits only if `uses_habits`.
@@ -65,18 +65,18 @@ fn undecided(q: &Question, left: &Left) -> Verdict {
     let may_be_own = left.own && q.facts.roles.calls_of_its_own(q.process);
     open.are_not_all = may_be_own || left.before || open.few.len() < left.requests.few.len();
     match () {
-        () if left.before => Verdict::Open(Hole::BeforeRecording, open),
+        () if left.before => Verdict::Open(Gap::BeforeRecording, open),
         () if open.is_empty() && !left.is_nobody() => Verdict::Own,
         // who is nobody's by all rules: one of them was deceived, and any may have made it
-        () if open.is_empty() => Verdict::Open(Hole::Ambiguous, Suspects { are_not_all: true, ..q.open_candidates() }),
-        () => Verdict::Open(Hole::Ambiguous, open),
+        () if open.is_empty() => Verdict::Open(Gap::Ambiguous, Candidates { are_not_all: true, ..q.open_candidates() }),
+        () => Verdict::Open(Gap::Ambiguous, open),
     }
 }
 
 /// Who is left by rules up to a strength.
 fn left(q: &Question, rules: &[ExclusionRule], strength: Strength) -> Left {
     let mut kept: SmallVec<[Kept; 4]> = SmallVec::new();
-    let mut left = Left { requests: Suspects::default(), own: true, before: q.is_before(), rule: Rule::Sole };
+    let mut left = Left { requests: Candidates::default(), own: true, before: q.is_before(), rule: Rule::Sole };
     let mut named = u8::MAX;
     for rule in rules.iter().filter(|r| r.strength <= strength) {
         let Some(k) = (rule.keeps)(q) else { continue };
@@ -92,17 +92,17 @@ fn left(q: &Question, rules: &[ExclusionRule], strength: Strength) -> Left {
 }
 
 /// The requests that are kept by all.
-fn remaining(q: &Question, kept: &[Kept]) -> Suspects {
+fn remaining(q: &Question, kept: &[Kept]) -> Candidates {
     let remains = |x: &ExId| kept.iter().all(|k| k.has(q, *x));
     let these = kept.iter().filter_map(|k| match &k.requests {
         Keeps::These(these) => Some(these),
         _ => None,
     });
     if let Some(these) = these.min_by_key(|t| t.len()) {
-        return Suspects::these(these.iter().copied().filter(remains).collect());
+        return Candidates::these(these.iter().copied().filter(remains).collect());
     }
     let Some(scope) = scope(q, kept) else {
-        return Suspects::these(q.candidates().filter(remains).collect());
+        return Candidates::these(q.candidates().filter(remains).collect());
     };
     let mut left = q.all_of(scope, |x| remains(&x));
     let besides = besides(q).into_iter().filter(|&x| !q.facts.is_member(x, scope)).filter(remains);
@@ -111,18 +111,18 @@ fn remaining(q: &Question, kept: &[Kept]) -> Suspects {
 }
 
 /// The set of open requests, all of which are kept. Others that are kept are [`besides`] it. None where it is not known.
-fn scope(q: &Question, kept: &[Kept]) -> Option<Scope> {
+fn scope(q: &Question, kept: &[Kept]) -> Option<SetId> {
     let is_by = |property: Property| kept.iter().any(|k| k.is_by(property));
     let is_held = is_by(Property::Held) || is_by(Property::GivenOrHeld) && !q.role.replies_foreign;
     let has_foreign = q.worker.is_some_and(|w| w.held.foreign > 0);
     match (is_held, is_by(Property::GoesOn)) {
         (true, _) if has_foreign => None,
-        (true, true) => Some(Scope::FreeHeld(q.task)),
-        (true, false) => Some(Scope::Held(q.task)),
+        (true, true) => Some(SetId::FreeHeld(q.task)),
+        (true, false) => Some(SetId::Held(q.task)),
         // a loop is asked of what it holds alone
         (false, true) if q.is_loop() && !q.role.replies_foreign => None,
-        (false, true) => Some(Scope::Free(q.process)),
-        (false, false) => Some(Scope::Open(q.process)),
+        (false, true) => Some(SetId::Free(q.process)),
+        (false, false) => Some(SetId::Open(q.process)),
     }
 }
 

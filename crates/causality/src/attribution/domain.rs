@@ -1,7 +1,7 @@
 //! What is kept of a process.
 
-use super::crowd::Crowd;
 use super::helper::JobStats;
+use super::request_set::RequestSet;
 use crate::exchange::{ExId, is_peer};
 use crate::process::ProcessId;
 use smallvec::SmallVec;
@@ -11,9 +11,9 @@ use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 #[derive(Default)]
 pub(super) struct Domain {
     /// Open requests.
-    pub(super) open: Crowd,
+    pub(super) open: RequestSet,
     /// Those of them of which nothing is outstanding.
-    pub(super) free: Crowd,
+    pub(super) free: RequestSet,
     /// What jobs of helpers were seen.
     pub(super) jobs: JobStats,
     /// The last input, where the process had come to rest when it was given it and has done nothing else since.

@@ -1,11 +1,11 @@
 //! What rules are asked, and what they say: of all that could have made a call, whom they keep.
 
-use super::crowd::{Requests, SHARED_FROM, Scope, Suspects};
 use super::facts::Facts;
+use super::request_set::{Candidates, Requests, SHARED_FROM, SetId};
 use super::worker::Worker;
 use crate::conditions::holds;
 use crate::errands::Waking;
-use crate::evidence::{Hole, Missing, Rule, Strength};
+use crate::evidence::{Gap, Missing, Rule, Strength};
 use crate::exchange::{ExId, Slab};
 use crate::process::ProcessId;
 use crate::roles::Role;
@@ -95,7 +95,7 @@ impl<'q> Question<'q> {
     pub(super) fn may_be_told_later(&self) -> bool {
         match () {
             // it was told when it was made
-            () if self.is_in_line() || self.is_errand() || self.is_fired() => false,
+            () if self.is_in_line() || self.is_errand() || self.is_background() => false,
             () if self.facts.open(self.process).is_empty() => self.born_of().is_some(),
             () if self.is_migrating() || self.is_loop() => false,
             () if self.role.takes => self.role.replies_foreign || self.born_of().is_some(),
@@ -116,8 +116,8 @@ impl<'q> Question<'q> {
     }
 
     /// Whether the task is one for which its request does not wait.
-    pub(super) fn is_fired(&self) -> bool {
-        self.facts.roles.fired(self.task, self.process) > 0
+    pub(super) fn is_background(&self) -> bool {
+        self.facts.roles.background_cases(self.task, self.process) > 0
     }
 
     /// Whether the task works for one request alone, as its runtime tells.
@@ -153,13 +153,13 @@ impl<'q> Question<'q> {
     }
 
     /// What would have said whose the call is, if it stays open for that reason.
-    pub(super) fn missing(&self, why: Hole) -> Missing {
+    pub(super) fn missing(&self, why: Gap) -> Missing {
         match why {
-            Hole::Losses => Missing::Lost,
+            Gap::Losses => Missing::Lost,
             _ if self.facts.roles.is_named_late(self.task) && !self.role.takes => Missing::OwnTask,
-            Hole::BeforeRecording => Missing::Before,
-            Hole::Borders | Hole::Shared => Missing::Borders,
-            Hole::Turns => Missing::Answers,
+            Gap::BeforeRecording => Missing::Before,
+            Gap::Borders | Gap::Shared => Missing::Borders,
+            Gap::Turns => Missing::Answers,
             _ if self.is_ring() => Missing::Heard,
             _ if self.is_migrating() => Missing::WhichOfAny,
             _ if self.is_loop() && self.facts.roles.are_given_inputs() => Missing::WithinLoop,
@@ -180,38 +180,38 @@ impl<'q> Question<'q> {
     }
 
     /// Those of the candidates that are open.
-    pub(super) fn open_candidates(&self) -> Suspects {
+    pub(super) fn open_candidates(&self) -> Candidates {
         let open = self.facts.open(self.process);
         if open.is_empty() {
-            return Suspects::these(self.born_of().into_iter().collect());
+            return Candidates::these(self.born_of().into_iter().collect());
         }
-        self.all_of(Scope::Open(self.process), |_| true)
+        self.all_of(SetId::Open(self.process), |_| true)
     }
 
     /// Requests of which one may make a call now: those that wait for nothing, or all where requests make several at once.
-    pub(super) fn may_call(&self, process: ProcessId) -> Suspects {
+    pub(super) fn may_call(&self, process: ProcessId) -> Candidates {
         if self.facts.roles.fans_out(process) {
-            return self.all_of(Scope::Open(process), |_| true);
+            return self.all_of(SetId::Open(process), |_| true);
         }
-        self.all_of(Scope::Free(process), |x| !self.facts.is_waiting(self.xs, x))
+        self.all_of(SetId::Free(process), |x| !self.facts.is_waiting(self.xs, x))
     }
 
     /// The members of a set of which `remains` holds: as a set where there are many, and it is all of them.
-    pub(super) fn all_of(&self, scope: Scope, remains: impl Fn(ExId) -> bool) -> Suspects {
+    pub(super) fn all_of(&self, scope: SetId, remains: impl Fn(ExId) -> bool) -> Candidates {
         let members = self.facts.members(scope);
         if self.is_shared(scope) {
-            return Suspects::all_of(scope);
+            return Candidates::all_of(scope);
         }
-        Suspects::these(members.iter().copied().filter(|&x| remains(x)).collect())
+        Candidates::these(members.iter().copied().filter(|&x| remains(x)).collect())
     }
 
     /// Whether a set is named rather than copied: it has many members, and what is true of it is true of each.
-    pub(super) fn is_shared(&self, scope: Scope) -> bool {
+    pub(super) fn is_shared(&self, scope: SetId) -> bool {
         let is_exact = match scope {
-            Scope::Open(_) => true,
-            Scope::Free(_) => !self.facts.may_be_behind(),
-            Scope::Held(_) => self.worker.is_some_and(|w| w.held.foreign == 0),
-            Scope::FreeHeld(_) => !self.facts.may_be_behind() && self.worker.is_some_and(|w| w.held.foreign == 0),
+            SetId::Open(_) => true,
+            SetId::Free(_) => !self.facts.may_be_behind(),
+            SetId::Held(_) => self.worker.is_some_and(|w| w.held.foreign == 0),
+            SetId::FreeHeld(_) => !self.facts.may_be_behind() && self.worker.is_some_and(|w| w.held.foreign == 0),
         };
         let many = self.facts.members(scope).len();
         is_exact && many >= self.facts.shared_from && !self.needs_rivals(many)
@@ -246,7 +246,7 @@ pub(super) enum Keeps {
     Those(Property),
 }
 
-/// What may hold of a request. Open requests are kept by it ([`Scope`]), so that nobody must look at each.
+/// What may hold of a request. Open requests are kept by it ([`SetId`]), so that nobody must look at each.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Property {
     /// It is open.
@@ -265,7 +265,7 @@ impl Property {
     fn is_of(self, q: &Question, x: ExId) -> bool {
         match self {
             Property::Open => q.is_open(x),
-            Property::Held => q.facts.is_member(x, Scope::Held(q.task)),
+            Property::Held => q.facts.is_member(x, SetId::Held(q.task)),
             Property::GivenOrHeld => q.holds(x) || q.worker.is_some_and(|w| w.given.owners().contains(&x)),
             Property::GoesOn if q.is_loop() => {
                 let is_written = q.worker.is_some_and(|w| w.given.writes_for() == Some(x));

@@ -1,7 +1,7 @@
 //! What is known of a host's tasks, processes and exchanges up to now: what rules ask.
 
-use super::crowd::Scope;
 use super::domain::{Dial, Domain};
+use super::request_set::SetId;
 use super::state::State;
 use super::tenure::Tenure;
 use super::worker::Worker;
@@ -85,7 +85,7 @@ impl<'a> Facts<'a> {
 
     /// Open requests of a process.
     pub(super) fn open(&self, process: ProcessId) -> &[ExId] {
-        self.members(Scope::Open(process))
+        self.members(SetId::Open(process))
     }
 
     /// Open requests of a flow.
@@ -177,7 +177,7 @@ impl<'a> Facts<'a> {
     /// Open requests of a process of which nothing is outstanding. A reply that may go on (its end shows only when
     /// something else begins) may also be followed by more calls.
     pub(super) fn runnable(&self, xs: &Slab, process: ProcessId) -> impl Iterator<Item = ExId> {
-        let free = self.members(Scope::Free(process)).iter().copied();
+        let free = self.members(SetId::Free(process)).iter().copied();
         free.filter(move |&x| !self.is_behind(xs, x))
     }
 
@@ -185,7 +185,7 @@ impl<'a> Facts<'a> {
     /// that input was not one's alone.
     pub(super) fn is_beside_another(&self, xs: &Slab, task: TaskId, x: ExId) -> bool {
         let (flow, taken) = (xs.get(x).flow, xs.get(x).taken);
-        let is_held = |y: ExId| self.is_member(y, Scope::Held(task));
+        let is_held = |y: ExId| self.is_member(y, SetId::Held(task));
         self.on_flow(flow).iter().any(|&y| y != x && xs.get(y).taken == taken && is_held(y))
     }
 
@@ -195,7 +195,7 @@ impl<'a> Facts<'a> {
         if let Some(x) = self.dials.get(&flow).and_then(|d| d.of) {
             return Some(x).filter(|&x| self.is_open(xs, x));
         }
-        let held = self.on_flow(flow).iter().filter(|&&x| self.is_member(x, Scope::Held(task)));
+        let held = self.on_flow(flow).iter().filter(|&&x| self.is_member(x, SetId::Held(task)));
         held.min_by_key(|x| xs.get(**x).number).copied()
     }
 

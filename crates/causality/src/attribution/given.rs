@@ -66,7 +66,7 @@ impl Given {
         }
     }
 
-    /// The library vantage handed over an input, behind the row of the poll that returned it.
+    /// The library vantage handed over an input, after the row of the poll that returned it.
     pub(crate) fn given(&mut self, r: &InputRow) {
         self.inputs = [r.flow, EndpointId(0)];
         // who asks not to wait has something else to do

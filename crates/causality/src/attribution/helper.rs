@@ -41,7 +41,7 @@ pub(super) struct JobStats {
     /// After a call of theirs nobody was woken: another call may have been the same job's. Less than 0 where wake-ups
     /// are told that it had counted as missing.
     pub(super) unsignalled: i32,
-    /// Behind their call who waited was woken.
+    /// After their call who waited was woken.
     pub(super) signalled: u32,
     /// They were signalled to a task that another call's end had woken while theirs was under way.
     pub(super) at_once: u32,
@@ -96,7 +96,7 @@ pub(super) struct HelperState {
 
 impl HelperState {
     /// It did something; gives what that says of jobs that a sign does not tell, and where it woke somebody
-    /// directly behind a call, when that began.
+    /// directly after a call, when that began.
     pub(super) fn mark(&mut self, at: MonoNs, mark: HelperEvent) -> (JobStats, Option<MonoNs>) {
         // wake-ups are told when the woken task runs, so a little late
         let place = self.marks.iter().rposition(|&(t, _)| t <= at).map_or(0, |i| i + 1);

@@ -1,7 +1,7 @@
 //! Who is in which set of requests, kept at each step; and what that says of calls that several could have made.
 
-use super::crowd::{Crowd, DoubtedCall, Part, Scope, Suspects};
 use super::facts::Facts;
+use super::request_set::{CallRange, Candidates, OpenCall, RequestSet, SetId};
 use super::state::{NotedDoubts, OPEN_CALLS_MAX, RequestDoubts, RequestState, State};
 use crate::exchange::{ExId, Exchange, Slab};
 use std::rc::Rc;
@@ -9,55 +9,55 @@ use wakepath_model::ids::TaskId;
 
 impl Facts<'_> {
     /// The members of a set.
-    pub(super) fn members(&self, scope: Scope) -> &[ExId] {
-        self.crowd(scope).map_or(&[], Crowd::members)
+    pub(super) fn members(&self, scope: SetId) -> &[ExId] {
+        self.set(scope).map_or(&[], RequestSet::members)
     }
 
-    fn crowd(&self, scope: Scope) -> Option<&Crowd> {
+    fn set(&self, scope: SetId) -> Option<&RequestSet> {
         match scope {
-            Scope::Open(process) => self.domains.get(process.leader()).map(|d| &d.open),
-            Scope::Free(process) => self.domains.get(process.leader()).map(|d| &d.free),
-            Scope::Held(task) => self.tasks.get(task).map(|w| &w.held.all),
-            Scope::FreeHeld(task) => self.tasks.get(task).map(|w| &w.held.free),
+            SetId::Open(process) => self.domains.get(process.leader()).map(|d| &d.open),
+            SetId::Free(process) => self.domains.get(process.leader()).map(|d| &d.free),
+            SetId::Held(task) => self.tasks.get(task).map(|w| &w.held.all),
+            SetId::FreeHeld(task) => self.tasks.get(task).map(|w| &w.held.free),
         }
     }
 
-    fn crowd_mut(&mut self, scope: Scope) -> &mut Crowd {
+    fn crowd_mut(&mut self, scope: SetId) -> &mut RequestSet {
         match scope {
-            Scope::Open(process) => &mut self.domain_mut(process).open,
-            Scope::Free(process) => &mut self.domain_mut(process).free,
-            Scope::Held(task) => &mut self.tasks.or_default(task).held.all,
-            Scope::FreeHeld(task) => &mut self.tasks.or_default(task).held.free,
+            SetId::Open(process) => &mut self.domain_mut(process).open,
+            SetId::Free(process) => &mut self.domain_mut(process).free,
+            SetId::Held(task) => &mut self.tasks.or_default(task).held.all,
+            SetId::FreeHeld(task) => &mut self.tasks.or_default(task).held.free,
         }
     }
 
     /// The set of a kind that a request is in, if any.
-    fn scopes(s: &State) -> [Scope; Scope::KINDS] {
-        [Scope::Open(s.process), Scope::Free(s.process), Scope::Held(s.holder), Scope::FreeHeld(s.holder)]
+    fn scopes(s: &State) -> [SetId; SetId::KINDS] {
+        [SetId::Open(s.process), SetId::Free(s.process), SetId::Held(s.holder), SetId::FreeHeld(s.holder)]
     }
 
     /// Whether a request is in a set.
-    pub(super) fn is_member(&self, x: ExId, scope: Scope) -> bool {
+    pub(super) fn is_member(&self, x: ExId, scope: SetId) -> bool {
         let s = self.state(x);
-        s.request.seats[scope.kind()].is_taken() && Self::scopes(s)[scope.kind()] == scope
+        s.request.memberships[scope.kind()].is_taken() && Self::scopes(s)[scope.kind()] == scope
     }
 
-    fn join(&mut self, x: ExId, scope: Scope) {
-        self.state_mut(x).request.seats[scope.kind()] = self.crowd_mut(scope).join(x);
+    fn join(&mut self, x: ExId, scope: SetId) {
+        self.state_mut(x).request.memberships[scope.kind()] = self.crowd_mut(scope).join(x);
     }
 
-    fn leave(&mut self, x: ExId, scope: Scope) {
-        let seat = std::mem::take(&mut self.state_mut(x).request.seats[scope.kind()]);
-        if !seat.is_taken() {
+    fn leave(&mut self, x: ExId, scope: SetId) {
+        let membership = std::mem::take(&mut self.state_mut(x).request.memberships[scope.kind()]);
+        if !membership.is_taken() {
             return;
         }
-        let crowd = self.crowd_mut(scope);
-        let moved = crowd.leave(seat);
-        let (to, is_lossy) = (crowd.doubts.end(), crowd.doubts.is_lossy_since(seat.since));
+        let set = self.crowd_mut(scope);
+        let moved = set.leave(membership);
+        let (to, is_lossy) = (set.doubts.end(), set.doubts.is_lossy_since(membership.since));
         if let Some(moved) = moved {
-            Crowd::moved(&mut self.state_mut(moved).request.seats[scope.kind()], seat);
+            RequestSet::moved(&mut self.state_mut(moved).request.memberships[scope.kind()], membership);
         }
-        self.state_mut(x).request.note(Part { scope, from: seat.since, to }, is_lossy);
+        self.state_mut(x).request.note(CallRange { scope, from: membership.since, to }, is_lossy);
     }
 
     /// A request begins.
@@ -68,8 +68,8 @@ impl Facts<'_> {
             self.shared_flows += usize::from(on_flow.len() == 2);
         }
         let process = self.state(x).process;
-        self.join(x, Scope::Open(process));
-        self.join(x, Scope::Free(process));
+        self.join(x, SetId::Open(process));
+        self.join(x, SetId::Free(process));
         self.taken_up(xs, x);
     }
 
@@ -77,8 +77,8 @@ impl Facts<'_> {
     pub(super) fn left_open(&mut self, xs: &Slab, x: ExId) {
         self.laid_down(xs, x);
         let (flow, process) = (xs.get(x).flow, self.state(x).process);
-        self.leave(x, Scope::Free(process));
-        self.leave(x, Scope::Open(process));
+        self.leave(x, SetId::Free(process));
+        self.leave(x, SetId::Open(process));
         if let Some(on_flow) = self.on_flow.get_mut(&flow) {
             on_flow.retain(|o| *o != x);
             self.shared_flows -= usize::from(on_flow.len() == 1);
@@ -104,9 +104,9 @@ impl Facts<'_> {
         let (holder, is_free) = (s.holder, self.is_free(x));
         let is_foreign = self.roles.process_of(holder) != s.process;
         let twins = self.twins(xs, x);
-        self.join(x, Scope::Held(holder));
+        self.join(x, SetId::Held(holder));
         if is_free {
-            self.join(x, Scope::FreeHeld(holder));
+            self.join(x, SetId::FreeHeld(holder));
         }
         let held = &mut self.tasks.or_default(holder).held;
         held.twins += twins;
@@ -116,8 +116,8 @@ impl Facts<'_> {
     fn laid_down(&mut self, xs: &Slab, x: ExId) {
         let s = self.state(x);
         let (holder, is_foreign) = (s.holder, self.roles.process_of(s.holder) != s.process);
-        self.leave(x, Scope::FreeHeld(holder));
-        self.leave(x, Scope::Held(holder));
+        self.leave(x, SetId::FreeHeld(holder));
+        self.leave(x, SetId::Held(holder));
         let twins = self.twins(xs, x);
         if let Some(w) = self.tasks.get_mut(holder) {
             w.held.twins -= twins;
@@ -128,15 +128,15 @@ impl Facts<'_> {
     /// How many other requests its holder took by the same read.
     fn twins(&self, xs: &Slab, x: ExId) -> usize {
         let (holder, e) = (self.state(x).holder, xs.get(x));
-        let is_twin = |y: &&ExId| **y != x && xs.get(**y).taken == e.taken && self.is_member(**y, Scope::Held(holder));
+        let is_twin = |y: &&ExId| **y != x && xs.get(**y).taken == e.taken && self.is_member(**y, SetId::Held(holder));
         self.on_flow(e.flow).iter().filter(is_twin).count()
     }
 
     /// Whether nothing is outstanding of a request, as far as is known.
     pub(super) fn is_free(&self, x: ExId) -> bool {
         let s = self.state(x);
-        if s.request.seats[Scope::Open(s.process).kind()].is_taken() {
-            return s.request.seats[Scope::Free(s.process).kind()].is_taken();
+        if s.request.memberships[SetId::Open(s.process).kind()].is_taken() {
+            return s.request.memberships[SetId::Free(s.process).kind()].is_taken();
         }
         self.has_nothing_outstanding(s)
     }
@@ -151,7 +151,7 @@ impl Facts<'_> {
         let s = self.state(x);
         let (is_free, process, holder) = (self.has_nothing_outstanding(s), s.process, s.holder);
         for (all, free) in
-            [(Scope::Open(process), Scope::Free(process)), (Scope::Held(holder), Scope::FreeHeld(holder))]
+            [(SetId::Open(process), SetId::Free(process)), (SetId::Held(holder), SetId::FreeHeld(holder))]
         {
             match (self.is_member(x, all) && is_free, self.is_member(x, free)) {
                 (true, false) => self.join(x, free),
@@ -162,33 +162,33 @@ impl Facts<'_> {
     }
 
     /// Call `y` may be any suspect's.
-    pub(super) fn doubt(&mut self, xs: &Slab, y: ExId, mut suspects: Suspects, is_lossy: bool) {
-        let count = self.count(&suspects);
-        suspects.is_one = count == 1;
+    pub(super) fn doubt(&mut self, xs: &Slab, y: ExId, mut candidates: Candidates, is_lossy: bool) {
+        let count = self.count(&candidates);
+        candidates.is_one = count == 1;
         let others = count.saturating_sub(1) as u32;
-        let doubted = Rc::new(DoubtedCall { call: y, exchange: xs.get(y).clone(), others });
-        for &s in &suspects.few {
+        let doubted = Rc::new(OpenCall { call: y, exchange: xs.get(y).clone(), others });
+        for &s in &candidates.few {
             let r = &mut self.state_mut(s).request;
             r.doubts.add(Rc::clone(&doubted));
             r.lossy |= is_lossy;
         }
-        if let Some(scope) = suspects.crowd {
+        if let Some(scope) = candidates.set {
             self.state_mut(y).call.number = self.add(scope, Some(doubted), is_lossy);
         }
-        self.state_mut(y).call.suspects = Some(suspects).filter(|s| !s.is_empty()).map(Box::new);
+        self.state_mut(y).call.candidates = Some(candidates).filter(|s| !s.is_empty()).map(Box::new);
     }
 
     /// A call that cannot be shown may be any suspect's.
-    pub(super) fn doubt_unseen(&mut self, suspects: &Suspects) {
-        for &x in &suspects.few {
+    pub(super) fn doubt_unseen(&mut self, candidates: &Candidates) {
+        for &x in &candidates.few {
             self.state_mut(x).request.doubts.count += 1;
         }
-        if let Some(scope) = suspects.crowd {
+        if let Some(scope) = candidates.set {
             self.add(scope, None, false);
         }
     }
 
-    fn add(&mut self, scope: Scope, call: Option<Rc<DoubtedCall>>, is_lossy: bool) -> u64 {
+    fn add(&mut self, scope: SetId, call: Option<Rc<OpenCall>>, is_lossy: bool) -> u64 {
         let states = self.states.len();
         let doubts = &mut self.crowd_mut(scope).doubts;
         let number = doubts.add(call, is_lossy);
@@ -198,14 +198,14 @@ impl Facts<'_> {
         number
     }
 
-    /// Counts the calls that are noted at a set at each of their suspects, up to one, and forgets them there.
-    fn count_up_to(&mut self, scope: Scope, to: u64) {
+    /// Counts the calls that are noted at a set at each of their candidates, up to one, and forgets them there.
+    fn count_up_to(&mut self, scope: SetId, to: u64) {
         let mut doubts = std::mem::take(&mut self.crowd_mut(scope).doubts);
         for s in self.states.iter_mut() {
-            let is_seated = s.request.seats[scope.kind()].is_taken() && Self::scopes(s)[scope.kind()] == scope;
-            let RequestState { doubts: RequestDoubts { count: own_count, noted }, seats, .. } = &mut s.request;
-            let seat = &mut seats[scope.kind()];
-            let is_due = is_seated && seat.since < to;
+            let is_seated = s.request.memberships[scope.kind()].is_taken() && Self::scopes(s)[scope.kind()] == scope;
+            let RequestState { doubts: RequestDoubts { count: own_count, noted }, memberships, .. } = &mut s.request;
+            let membership = &mut memberships[scope.kind()];
+            let is_due = is_seated && membership.since < to;
             if noted.is_none() && !is_due {
                 continue;
             }
@@ -217,8 +217,8 @@ impl Facts<'_> {
             };
             own.parts.iter().filter(|p| p.scope == scope).for_each(|p| count(p.from, p.to));
             if is_due {
-                count(seat.since, to);
-                seat.since = to;
+                count(membership.since, to);
+                membership.since = to;
             }
             own.parts.retain_mut(|p| {
                 if p.scope == scope {
@@ -236,27 +236,27 @@ impl Facts<'_> {
     /// Whose a call was is known: others did not make it.
     pub(super) fn resolve(&mut self, xs: &Slab, y: ExId) {
         let call = &mut self.state_mut(y).call;
-        let Some(suspects) = call.suspects.take() else { return };
+        let Some(candidates) = call.candidates.take() else { return };
         let number = call.number;
         // the place of one that was given away is another's now
-        for s in suspects.few.into_iter().filter(|&s| xs.is_live(s)) {
+        for s in candidates.few.into_iter().filter(|&s| xs.is_live(s)) {
             self.state_mut(s).request.doubts.resolve(y);
         }
-        if let Some(scope) = suspects.crowd {
+        if let Some(scope) = candidates.set {
             self.crowd_mut(scope).doubts.resolve(number);
         }
     }
 
     /// Whether a request is among those that could have made a call.
-    pub(super) fn is_suspect(&self, x: ExId, y: ExId) -> bool {
+    pub(super) fn is_candidate(&self, x: ExId, y: ExId) -> bool {
         let call = &self.state(y).call;
-        let of_crowd = |scope: Scope| {
+        let of_crowd = |scope: SetId| {
             let r = &self.state(x).request;
-            let was = |p: &Part| p.scope == scope && (p.from..p.to).contains(&call.number);
-            self.is_member(x, scope) && r.seats[scope.kind()].since <= call.number
+            let was = |p: &CallRange| p.scope == scope && (p.from..p.to).contains(&call.number);
+            self.is_member(x, scope) && r.memberships[scope.kind()].since <= call.number
                 || r.doubts.noted.as_ref().is_some_and(|n| n.parts.iter().any(was))
         };
-        call.suspects.as_ref().is_some_and(|s| s.few.contains(&x) || s.crowd.is_some_and(of_crowd))
+        call.candidates.as_ref().is_some_and(|s| s.few.contains(&x) || s.set.is_some_and(of_crowd))
     }
 
     /// How many calls may be a request's, and the first of them.
@@ -267,8 +267,8 @@ impl Facts<'_> {
         let NotedDoubts { mut calls, parts } = *noted;
         let mut count = own.count;
         for part in parts {
-            let Some(crowd) = self.crowd(part.scope) else { continue };
-            let (more, shown) = crowd.doubts.count(part.from, part.to, OPEN_CALLS_MAX);
+            let Some(set) = self.set(part.scope) else { continue };
+            let (more, shown) = set.doubts.count(part.from, part.to, OPEN_CALLS_MAX);
             count += more;
             calls.extend(shown);
         }
@@ -280,19 +280,19 @@ impl Facts<'_> {
     /// What is noted until now at the sets that a request is still in: its reply may go on when it is handed on.
     fn note_seats(&mut self, x: ExId) {
         for scope in Self::scopes(self.state(x)) {
-            let seat = self.state(x).request.seats[scope.kind()];
-            let Some(doubts) = seat.is_taken().then(|| self.crowd(scope)).flatten().map(|c| &c.doubts) else {
+            let membership = self.state(x).request.memberships[scope.kind()];
+            let Some(doubts) = membership.is_taken().then(|| self.set(scope)).flatten().map(|c| &c.doubts) else {
                 continue;
             };
-            let (to, is_lossy) = (doubts.end(), doubts.is_lossy_since(seat.since));
+            let (to, is_lossy) = (doubts.end(), doubts.is_lossy_since(membership.since));
             let r = &mut self.state_mut(x).request;
-            r.seats[scope.kind()].since = to;
-            r.note(Part { scope, from: seat.since, to }, is_lossy);
+            r.memberships[scope.kind()].since = to;
+            r.note(CallRange { scope, from: membership.since, to }, is_lossy);
         }
     }
 
     /// How many requests.
-    pub(super) fn count(&self, suspects: &Suspects) -> usize {
-        suspects.few.len() + suspects.crowd.map_or(0, |scope| self.members(scope).len())
+    pub(super) fn count(&self, candidates: &Candidates) -> usize {
+        candidates.few.len() + candidates.set.map_or(0, |scope| self.members(scope).len())
     }
 }

@@ -5,13 +5,13 @@
 
 mod candidates;
 mod claims;
-mod crowd;
 mod domain;
 mod exclusion;
 mod facts;
 mod given;
 mod helper;
 mod members;
+mod request_set;
 mod rules;
 mod sleeps;
 mod state;
@@ -20,7 +20,7 @@ mod tenure;
 mod worker;
 
 use crate::conditions::{self, holds};
-use crate::evidence::{Class, Hole, Missing, Rule};
+use crate::evidence::{Class, Gap, Missing, Rule};
 use crate::exchange::{ExId, Exchange, Queued, Side, Slab};
 use crate::finished::{Calls, Done, Finished, Parent};
 use crate::options::Options;
@@ -28,10 +28,10 @@ use crate::proof::{Outcome, Proof};
 use crate::roles::Roles;
 use candidates::{Verdict, judge};
 use claims::{Claim, Claimed};
-use crowd::{SHARED_FROM, Scope, Suspects};
 use exclusion::{ExclusionRule, Question};
 use facts::Facts;
 use helper::{GRACE_NS, HelperEvent, Woken};
+use request_set::{Candidates, SHARED_FROM, SetId};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
@@ -40,9 +40,9 @@ use wakepath_model::rows::{HandoverRow, InputRow, PollRow, StreamRow, TaskRow, W
 use worker::Worker;
 
 /// How long an exchange whose end only a turn shows is waited for: a bound of memory. It ends at its last byte either way, and what
-/// goes on behind that time is reported as missing.
+/// goes on after that time is reported as missing.
 const IDLE_NS: u64 = 5_000_000_000;
-/// How long the call of a task that replies waits for that task's next reply: a bound of memory, behind which the call stays open.
+/// How long the call of a task that replies waits for that task's next reply: a bound of memory, after which the call stays open.
 const CLAIM_NS: u64 = 60_000_000_000;
 /// Most calls kept for one request.
 const CALLS_MAX: usize = 100_000;
@@ -127,7 +127,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
     }
 
-    /// The library vantage handed an input to a task, behind the row of the poll that returned it.
+    /// The library vantage handed an input to a task, after the row of the poll that returned it.
     pub fn input(&mut self, xs: &Slab, r: &InputRow) {
         self.facts.given_at_rest(xs, r);
         if !self.facts.knows(r.task) || r.kind == input::ELSE {
@@ -146,7 +146,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
     /// A goroutine got an item from another.
     pub fn handed_over(&mut self, xs: &Slab, r: &HandoverRow) {
         if self.facts.roles.is_named_late(r.task) {
-            return self.facts.set_going(r);
+            return self.facts.woken_to_call(r);
         }
         self.facts.handed_over_item(xs, r);
     }
@@ -244,23 +244,23 @@ impl<'a, F: Finished> Attribution<'a, F> {
     }
 
     /// Who made a call that `task` makes now on a flow; else who may have made it.
-    fn decide(&self, xs: &Slab, task: TaskId, flow: EndpointId, at: MonoNs) -> (Parent, Suspects) {
+    fn decide(&self, xs: &Slab, task: TaskId, flow: EndpointId, at: MonoNs) -> (Parent, Candidates) {
         let q = Question::new(&self.facts, xs, task, at).on(flow);
         if q.worker.is_some_and(|w| w.unknown_work) {
-            return (Parent::Open(Hole::Borders), q.may_call(q.process));
+            return (Parent::Open(Gap::Borders), q.may_call(q.process));
         }
         match judge(&q, &self.rules, self.uses_habits()) {
             Verdict::By(x, rule) => self.checked(&q, x, rule),
             _ if q.may_be_told_later() => (Parent::Pending, q.open_candidates()),
             // the request that it works on may be among what was lost
             Verdict::Own if self.facts.roles.is_lossy(MonoNs(0), at) && self.facts.roles.serves(q.process, at) => {
-                (Parent::Open(Hole::Losses), q.all_of(Scope::Open(q.process), |_| true))
+                (Parent::Open(Gap::Losses), q.all_of(SetId::Open(q.process), |_| true))
             }
             Verdict::Own if let Some(x) = q.answered_by_turn() => {
-                (Parent::Open(Hole::Turns), Suspects::these([x].into_iter().collect()))
+                (Parent::Open(Gap::Turns), Candidates::these([x].into_iter().collect()))
             }
-            Verdict::Own => (Parent::Root, Suspects::default()),
-            Verdict::Open(hole, left) => (Parent::Open(hole), left),
+            Verdict::Own => (Parent::Root, Candidates::default()),
+            Verdict::Open(gap, left) => (Parent::Open(gap), left),
         }
     }
 
@@ -309,22 +309,22 @@ impl<'a, F: Finished> Attribution<'a, F> {
     }
 
     /// A request that made a call, unless what was lost speaks against it.
-    fn checked(&self, q: &Question, x: ExId, rule: Rule) -> (Parent, Suspects) {
+    fn checked(&self, q: &Question, x: ExId, rule: Rule) -> (Parent, Candidates) {
         let e = q.xs.get(x);
-        let hole = match () {
-            () if e.murky => Hole::Borders,
+        let gap = match () {
+            () if e.murky => Gap::Borders,
             // what was never seen of others may be this one's, which is over
-            () if e.is_unpaired() && rule.class() == Class::ByHabit => Hole::Turns,
-            () if self.facts.roles.is_lossy(e.taken, q.at) => Hole::Losses,
-            () => return (Parent::Of(x, rule), Suspects::default()),
+            () if e.is_unpaired() && rule.class() == Class::ByHabit => Gap::Turns,
+            () if self.facts.roles.is_lossy(e.taken, q.at) => Gap::Losses,
+            () => return (Parent::Of(x, rule), Candidates::default()),
         };
         // its own end may be among what was missed, and the call another's
-        let mut suspects = q.may_call(self.facts.state(x).process);
-        let is_in = suspects.crowd.is_some_and(|scope| self.facts.is_member(x, scope));
-        if !is_in && !suspects.few.contains(&x) {
-            suspects.few.push(x);
+        let mut candidates = q.may_call(self.facts.state(x).process);
+        let is_in = candidates.set.is_some_and(|scope| self.facts.is_member(x, scope));
+        if !is_in && !candidates.few.contains(&x) {
+            candidates.few.push(x);
         }
-        (Parent::Open(hole), suspects)
+        (Parent::Open(gap), candidates)
     }
 
     fn link(&mut self, xs: &Slab, y: ExId, x: ExId, rule: Rule) {
@@ -364,7 +364,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             match claimed {
                 Claimed::By(_, rule) if rule.class() == Class::ByHabit && !self.uses_habits() => {}
                 Claimed::By(x, rule) => self.link(xs, call, x, rule),
-                Claimed::Lost => self.facts.state_mut(call).call.parent = Some(Parent::Open(Hole::Losses)),
+                Claimed::Lost => self.facts.state_mut(call).call.parent = Some(Parent::Open(Gap::Losses)),
                 Claimed::LostFrom(x) => self.facts.state_mut(x).request.lossy = true,
             }
         }
@@ -430,7 +430,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             && !self.facts.state_mut(x).given
         {
             if self.facts.roles.is_lossy(xs.get(x).taken, xs.get(y).ended) {
-                self.facts.state_mut(y).call.parent = Some(Parent::Open(Hole::Losses));
+                self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::Losses));
             } else {
                 self.link(xs, y, x, Rule::Completion);
             }
@@ -441,7 +441,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         // that its task is one to which requests are handed may have shown later
         let is_handed_work = self.facts.is_handed_work(xs.get(y).actor);
         let call = &self.facts.state(y).call;
-        if let Some(x) = call.suspects.as_ref().and_then(|s| s.only())
+        if let Some(x) = call.candidates.as_ref().and_then(|s| s.only())
             && call.has_one_suspect
             && is_handed_work
             && xs.is_live(x)
@@ -450,7 +450,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         {
             return self.link(xs, y, x, Rule::Sole);
         }
-        self.facts.state_mut(y).call.parent = Some(Parent::Open(Hole::Ambiguous));
+        self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::Ambiguous));
     }
 
     /// Hands an exchange on. A client's goes with the request that made it, where there is one.
@@ -468,7 +468,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             match parent {
                 // goes with its request
                 Some(Parent::Of(p, _)) if xs.is_live(p) && !self.facts.state(p).given => {}
-                Some(Parent::Of(..)) => self.hand(xs, e, Vec::new(), Some(Hole::Borders), false, x),
+                Some(Parent::Of(..)) => self.hand(xs, e, Vec::new(), Some(Gap::Borders), false, x),
                 Some(Parent::Open(h)) => self.hand(xs, e, Vec::new(), Some(h), false, x),
                 _ => self.hand(xs, e, Vec::new(), None, true, x),
             }
@@ -499,7 +499,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         xs: &Slab,
         exchange: Exchange,
         calls: Vec<(Exchange, Rule)>,
-        parent: Option<Hole>,
+        parent: Option<Gap>,
         is_root_call: bool,
         x: ExId,
     ) {
@@ -514,21 +514,21 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         let (doubts, open_calls) = self.facts.doubts_of(x);
         let s = self.facts.state_mut(x);
-        let is_alone = s.call.suspects.as_ref().is_some_and(|all| all.is_one);
-        let parent = parent.map(|hole| if hole == Hole::Ambiguous && is_alone { Hole::Itself } else { hole });
+        let is_alone = s.call.candidates.as_ref().is_some_and(|all| all.is_one);
+        let parent = parent.map(|gap| if gap == Gap::Ambiguous && is_alone { Gap::Itself } else { gap });
         s.given = true;
-        let hole = match () {
-            () if s.request.lossy => Some(Hole::Losses),
-            () if exchange.is_unpaired() => Some(Hole::Turns),
-            () if exchange.murky => Some(Hole::Borders),
-            () if s.request.overflow => Some(Hole::Borders),
-            () if s.request.is_unfollowed || exchange.queued == Queued::Relayed => Some(Hole::Unfollowed),
-            () if exchange.client.is_work_unknown => Some(Hole::ClientLeft),
+        let gap = match () {
+            () if s.request.lossy => Some(Gap::Losses),
+            () if exchange.is_unpaired() => Some(Gap::Turns),
+            () if exchange.murky => Some(Gap::Borders),
+            () if s.request.overflow => Some(Gap::Borders),
+            () if s.request.is_unfollowed || exchange.queued == Queued::Relayed => Some(Gap::Unfollowed),
+            () if exchange.client.is_work_unknown => Some(Gap::ClientLeft),
             () => None,
         };
         let (closed, refusals) = (s.closed, std::mem::take(&mut s.request.refusals));
         let flows_lost = self.facts.roles.is_lossy(MonoNs(0), exchange.ended);
-        self.out.done(Done { exchange, calls, parent, is_root_call, doubts, open_calls, hole, flows_lost, refusals });
+        self.out.done(Done { exchange, calls, parent, is_root_call, doubts, open_calls, gap, flows_lost, refusals });
         if closed {
             self.release(x);
         }

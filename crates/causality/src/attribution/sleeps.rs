@@ -9,7 +9,7 @@ use wakepath_model::ids::MonoNs;
 pub(super) struct Sleep {
     pub(super) from: MonoNs,
     pub(super) to: MonoNs,
-    /// A helper ended it directly behind a call of its own.
+    /// A helper ended it directly after a call of its own.
     is_answered: bool,
 }
 
@@ -20,7 +20,7 @@ const SLEEPS_MAX: usize = 1_024;
 #[derive(Default)]
 pub(super) struct Sleeps {
     all: VecDeque<Sleep>,
-    /// When a helper last woke it directly behind a call.
+    /// When a helper last woke it directly after a call.
     heard: MonoNs,
 }
 
@@ -34,7 +34,7 @@ impl Sleeps {
         self.all.push_back(Sleep { from, to, is_answered: false });
     }
 
-    /// A helper ended its last sleep at `at`, directly behind a call that began at `began`. True where another call's end had
+    /// A helper ended its last sleep at `at`, directly after a call that began at `began`. True where another call's end had
     /// woken it since then: it waited for both at once.
     pub(super) fn heard(&mut self, began: MonoNs, at: MonoNs) -> bool {
         if let Some(sleep) = self.all.back_mut() {

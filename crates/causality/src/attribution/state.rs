@@ -1,6 +1,6 @@
 //! What is kept of an exchange while calls are being explained.
 
-use super::crowd::{DoubtedCall, Part, Scope, Seat, Suspects};
+use super::request_set::{CallRange, Candidates, Membership, OpenCall, SetId};
 use crate::exchange::ExId;
 use crate::finished::{Parent, Refusal};
 use crate::process::ProcessId;
@@ -51,13 +51,13 @@ pub(super) struct RequestState {
     pub(super) holder_called: MonoNs,
     /// Connections that were tried for it and did not come about.
     pub(super) refusals: Vec<Refusal>,
-    /// Its seats in sets, by their kind.
-    pub(super) seats: [Seat; Scope::KINDS],
+    /// Its memberships in sets, by their kind.
+    pub(super) memberships: [Membership; SetId::KINDS],
 }
 
 impl RequestState {
     /// Calls of a part of a set's list may be its; `is_lossy`: where one was made, something was lost.
-    pub(super) fn note(&mut self, part: Part, is_lossy: bool) {
+    pub(super) fn note(&mut self, part: CallRange, is_lossy: bool) {
         self.lossy |= is_lossy;
         if part.from < part.to {
             self.doubts.noted.get_or_insert_default().parts.push(part);
@@ -77,14 +77,14 @@ pub(super) struct RequestDoubts {
 #[derive(Default)]
 pub(super) struct NotedDoubts {
     /// The first of those that are noted at the request itself.
-    pub(super) calls: Vec<Rc<DoubtedCall>>,
+    pub(super) calls: Vec<Rc<OpenCall>>,
     /// Those that are noted at sets which it left.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<CallRange>,
 }
 
 impl RequestDoubts {
     /// It may have made a call.
-    pub(super) fn add(&mut self, call: Rc<DoubtedCall>) {
+    pub(super) fn add(&mut self, call: Rc<OpenCall>) {
         self.count += 1;
         let calls = &mut self.noted.get_or_insert_default().calls;
         if calls.len() < OPEN_CALLS_MAX {
@@ -110,13 +110,13 @@ pub(super) struct CallState {
     /// Its process closed the connection: nobody waits for the rest of the reply.
     pub(super) is_given_up: bool,
     /// Who could have made it; nobody else where that is empty.
-    pub(super) suspects: Option<Box<Suspects>>,
-    /// Its number at the set of suspects.
+    pub(super) candidates: Option<Box<Candidates>>,
+    /// Its number at the set of candidates.
     pub(super) number: u64,
     /// It was made by a helper while its process had but one request open, and not of the helper's own accord.
     pub(super) has_one_suspect: bool,
     /// The other requests that could have made it and were not over when it was.
-    pub(super) rivals: Option<Box<[ExId]>>,
+    pub(super) others: Option<Box<[ExId]>>,
     pub(super) replied: bool,
     /// Who read the reply.
     pub(super) reply_task: TaskId,

@@ -1,14 +1,14 @@
 //! What each step of an exchange means inside its component.
 
-use super::crowd::{Scope, Suspects};
 use super::exclusion::Question;
 use super::facts::Facts;
 use super::helper::{HelperEvent, Woken};
+use super::request_set::{Candidates, SetId};
 use super::rules::sole::is_asked_by_one;
 use super::state::{REFUSALS_MAX, State};
 use super::{Attribution, CALLS_MAX};
 use crate::conditions::{self, holds};
-use crate::evidence::{Hole, Rule};
+use crate::evidence::{Gap, Rule};
 use crate::exchange::{ExId, More, Side, Sign, Slab, Steps};
 use crate::finished::{Finished, Parent};
 use crate::lineage::Basis;
@@ -27,7 +27,7 @@ impl<F: Finished> Attribution<'_, F> {
     }
 
     /// Notes whose call `x` is, or whose it may be.
-    fn decided(&mut self, xs: &Slab, x: ExId, at: MonoNs, parent: Parent, suspects: Suspects) {
+    fn decided(&mut self, xs: &Slab, x: ExId, at: MonoNs, parent: Parent, candidates: Candidates) {
         let task = xs.get(x).actor;
         if parent != Parent::Root {
             self.saw_call(task, at);
@@ -43,7 +43,7 @@ impl<F: Finished> Attribution<'_, F> {
                 }
             }
             Parent::Pending | Parent::Open(_) => {
-                self.facts.doubt(xs, x, suspects, parent == Parent::Open(Hole::Losses));
+                self.facts.doubt(xs, x, candidates, parent == Parent::Open(Gap::Losses));
                 if parent == Parent::Pending {
                     let is_one = is_asked_by_one(&Question::new(&self.facts, xs, task, at));
                     self.facts.state_mut(x).call.has_one_suspect = is_one;
@@ -68,8 +68,8 @@ impl<F: Finished> Attribution<'_, F> {
         told != MonoNs(0) && request.calls.iter().any(is_put)
     }
 
-    /// Who sends more behind call `y`, on its flow: its request does not wait for the answer to what it is still sending.
-    fn decide_more(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) -> (Parent, Suspects) {
+    /// Who sends more after call `y`, on its flow: its request does not wait for the answer to what it is still sending.
+    fn decide_more(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) -> (Parent, Candidates) {
         let call = &self.facts.state(y).call;
         let of = match call.parent {
             Some(Parent::Of(x, _)) if call.is_counted && self.facts.is_open(xs, x) => x,
@@ -134,8 +134,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             && (rule == Rule::Owner || self.uses_habits())
         {
             if self.facts.roles.is_lossy(xs.get(o).taken, at) {
-                self.prove(xs, x, flow, at, Outcome::Open(Hole::Losses));
-                self.facts.state_mut(x).call.parent = Some(Parent::Open(Hole::Losses));
+                self.prove(xs, x, flow, at, Outcome::Open(Gap::Losses));
+                self.facts.state_mut(x).call.parent = Some(Parent::Open(Gap::Losses));
                 self.facts.state_mut(o).request.doubts.count += 1;
             } else {
                 self.prove(xs, x, flow, at, Outcome::Owned(rule));
@@ -144,20 +144,20 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             self.saw_call(task, at);
             return;
         }
-        let (parent, suspects) = self.decide(xs, task, flow, at);
+        let (parent, candidates) = self.decide(xs, task, flow, at);
         let outcome = match parent {
             Parent::Of(_, rule) => Outcome::Linked(rule),
-            Parent::Open(hole) => Outcome::Open(hole),
+            Parent::Open(gap) => Outcome::Open(gap),
             Parent::Pending => Outcome::Later,
             Parent::Root => Outcome::Own,
         };
         self.prove(xs, x, flow, at, outcome);
         self.facts.did_errand(task);
         self.facts.state_mut(x).call.parent = Some(parent);
-        if parent == Parent::Open(Hole::Ambiguous) {
+        if parent == Parent::Open(Gap::Ambiguous) {
             self.facts.doubted_at_rest(xs, x, process);
         }
-        self.decided(xs, x, at, parent, suspects);
+        self.decided(xs, x, at, parent, candidates);
         if matches!(parent, Parent::Open(_) | Parent::Pending) {
             self.facts.doubt_dial(x, e, process);
         }
@@ -185,7 +185,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let is_same_actor = e.actor == task;
         // what a loop could not send at once, it may send when its request is over
         let may_be_late = is_same_actor && !e.murky && self.facts.roles.role(task).is_loop();
-        let (before, (parent, suspects)) = (self.facts.state(y).call.parent, self.decide_more(xs, y, task, at));
+        let (before, (parent, candidates)) = (self.facts.state(y).call.parent, self.decide_more(xs, y, task, at));
         match (before, parent) {
             (Some(Parent::Of(a, _)), Parent::Of(b, _)) if a == b => More::OfIt,
             (Some(Parent::Of(a, _)), Parent::Of(..)) if !may_be_late || self.facts.is_open(xs, a) => {
@@ -201,7 +201,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
                 More::Unknown
             }
             _ => {
-                self.facts.doubt_unseen(&suspects);
+                self.facts.doubt_unseen(&candidates);
                 More::Unknown
             }
         }
@@ -389,7 +389,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let segment = self.facts.tasks.get_mut(task).map(|w| std::mem::take(&mut w.segment)).unwrap_or_default();
         for y in segment {
             if self.facts.state_mut(y).call.parent == Some(Parent::Pending) {
-                self.facts.state_mut(y).call.parent = Some(Parent::Open(Hole::BeforeRecording));
+                self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::BeforeRecording));
             }
         }
     }
@@ -401,7 +401,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         w.leave_fragment();
         for y in std::mem::take(&mut w.segment) {
             if self.facts.state_mut(y).call.parent == Some(Parent::Pending) {
-                self.facts.state_mut(y).call.parent = Some(Parent::Open(Hole::Losses));
+                self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::Losses));
             }
         }
     }
@@ -414,10 +414,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return;
         }
         // a call that cannot be shown: whoever made it is not whole
-        let (parent, suspects) = self.decide(xs, task, EndpointId(0), at);
+        let (parent, candidates) = self.decide(xs, task, EndpointId(0), at);
         match parent {
             Parent::Of(x, _) => self.facts.state_mut(x).request.doubts.count += 1,
-            _ => self.facts.doubt_unseen(&suspects),
+            _ => self.facts.doubt_unseen(&candidates),
         }
     }
 
@@ -425,16 +425,16 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         if self.facts.open(self.facts.roles.process_of(task)).is_empty() {
             return;
         }
-        let (parent, suspects) = self.decide(xs, task, EndpointId(0), at);
+        let (parent, candidates) = self.decide(xs, task, EndpointId(0), at);
         match parent {
             Parent::Of(x, _) => self.facts.state_mut(x).request.is_unfollowed = true,
-            _ => self.facts.doubt_unseen(&suspects),
+            _ => self.facts.doubt_unseen(&candidates),
         }
     }
 
     fn unread(&mut self, xs: &Slab, process: ProcessId, at: MonoNs) {
-        let suspects = Question::new(&self.facts, xs, process.leader(), at).all_of(Scope::Open(process), |_| true);
-        self.facts.doubt_unseen(&suspects);
+        let candidates = Question::new(&self.facts, xs, process.leader(), at).all_of(SetId::Open(process), |_| true);
+        self.facts.doubt_unseen(&candidates);
     }
 
     fn gave_up(&mut self, xs: &Slab, y: ExId, task: TaskId) {

@@ -1,8 +1,8 @@
 //! What is kept of a task while calls are being explained.
 
-use super::crowd::Crowd;
 use super::given::Given;
 use super::helper::HelperState;
+use super::request_set::RequestSet;
 use super::sleeps::Sleeps;
 use crate::exchange::ExId;
 use wakepath_model::ids::MonoNs;
@@ -11,9 +11,9 @@ use wakepath_model::rows::{InputRow, PollRow};
 /// Open requests whose last input a task took.
 #[derive(Default)]
 pub(super) struct Holding {
-    pub(super) all: Crowd,
+    pub(super) all: RequestSet,
     /// Those of them of which nothing is outstanding.
-    pub(super) free: Crowd,
+    pub(super) free: RequestSet,
     /// Pairs of them that one read took.
     pub(super) twins: usize,
     /// Those that another process took first.

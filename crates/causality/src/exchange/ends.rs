@@ -83,7 +83,7 @@ pub(super) struct Due {
 const DUE_MAX: usize = 1024;
 
 impl Direction {
-    /// A message began behind the last one, of which `is_open` says whether its end is not told yet: whether it may still be told that
+    /// A message began after the last one, of which `is_open` says whether its end is not told yet: whether it may still be told that
     /// nothing lies between them.
     pub(super) fn may_end_at(&mut self, start: u64, at: MonoNs, is_open: bool) -> bool {
         let may = is_open && self.due.len() < DUE_MAX;

@@ -12,7 +12,7 @@ impl Index {
         self.store.get(&h.besides.parks, place.checked_sub(1)?).filter(|p| p.task == task)
     }
 
-    /// Since when a thread worked for one logical task alone until a moment, as far as samples tell; `None` where none does behind `from`.
+    /// Since when a thread worked for one logical task alone until a moment, as far as samples tell; `None` where none does after `from`.
     pub fn ran_for_since(
         &self,
         host: HostId,

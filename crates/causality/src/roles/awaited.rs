@@ -9,7 +9,7 @@ use crate::process::ProcessId;
 use wakepath_model::ids::{MonoNs, TaskId};
 
 impl Roles {
-    /// The request that makes a call now: its own bytes were all that the loop was given. (Behind an answer it may be another one,
+    /// The request that makes a call now: its own bytes were all that the loop was given. (After an answer it may be another one,
     /// which waited for the connection.)
     pub(super) fn maker(&self, task: TaskId, at: MonoNs) -> Option<ExId> {
         let activity = &self.doing.get(task)?.activity;

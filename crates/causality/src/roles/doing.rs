@@ -15,9 +15,9 @@ pub(super) enum Replied {
     No,
     /// It did; a timer may have been due.
     Bound,
-    /// It did; a call behind that may have found no connection.
+    /// It did; a call after that may have found no connection.
     WithoutSpare,
-    /// A call behind that would have found a connection.
+    /// A call after that would have found a connection.
     Freely,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Epoll {
 pub(super) struct Promptness {
     /// How many requests and replies were taken since it last made a call.
     pub(super) since_call: u32,
-    /// It made a call right behind each of two inputs of a turn.
+    /// It made a call right after each of two inputs of a turn.
     pub(super) is_seen: bool,
     /// It has accepted a connection and taken nothing since: one that it makes now may be for that.
     pub(super) has_accepted: bool,

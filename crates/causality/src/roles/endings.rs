@@ -12,27 +12,27 @@ use wakepath_model::ids::TaskId;
 impl Roles {
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
     pub fn works_for_others(&self, task: TaskId) -> bool {
-        self.answerers.works_for_others(task)
+        self.logical_tasks.works_for_others(task)
     }
 
     /// Whether a logical task, or what made it, was told to work for others.
     pub(crate) fn is_told_for_others(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.answerers.is_told_for_others(lineage, task)
+        self.logical_tasks.is_told_for_others(lineage, task)
     }
 
     /// Whether a task of the process that was made for a request, and did not reply to it, was seen to hand on to another.
     pub(crate) fn hands_on(&self, process: ProcessId) -> bool {
-        self.answerers.hands_on(process)
+        self.logical_tasks.hands_on(process)
     }
 
     /// The logical task that replies to a request, and to those of no other connection.
     pub fn answerer(&self, e: &Exchange) -> Option<TaskId> {
-        self.answerers.of(e)
+        self.logical_tasks.of(e)
     }
 
     /// The logical task that was made for a request, since it made the one that replied, or what made that.
     pub fn head(&self, e: &Exchange) -> Option<TaskId> {
-        self.answerers.head(e)
+        self.logical_tasks.head(e)
     }
 
     /// How many connections of a process have a task of their own, which replies to all their requests; or how many replies there were of
@@ -47,23 +47,23 @@ impl Roles {
 
     /// Whether a runtime tells when a logical task ends that was made for a request.
     pub(crate) fn is_end_told(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.answerers.is_end_told(lineage, task)
+        self.logical_tasks.is_end_told(lineage, task)
     }
 
     /// Whether a logical task that was made for a request, and what is between, ended with that.
     pub(crate) fn ended_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.answerers.ended_in_time(lineage, task)
+        self.logical_tasks.ended_in_time(lineage, task)
     }
 
     /// How many tasks of a process were made in requests that did not wait for them, where this is one, none did anything else, and there
     /// were enough; else 0.
-    pub(crate) fn fired(&self, task: TaskId, process: ProcessId) -> u32 {
-        if !self.answerers.is_background(task) {
+    pub(crate) fn background_cases(&self, task: TaskId, process: ProcessId) -> u32 {
+        if !self.logical_tasks.is_background(task) {
             return 0;
         }
         // one that calls before the end of its request, or goes on for longer, may work for others; and so may those that are late
         let is_unseen = self.habits.of(process, HabitId::EndsWithRequest) == Evidence::default();
-        let is_habit = holds("fired.none_was_waited_for", is_unseen);
+        let is_habit = holds("background.none_was_waited_for", is_unseen);
         if is_habit { self.cases(process, HabitId::Background) } else { 0 }
     }
 

@@ -34,7 +34,7 @@ impl Roles {
         }
         self.loops_share_work();
         self.finish_habits();
-        self.answerers.finish(&mut self.habits);
+        self.logical_tasks.finish(&mut self.habits);
         self.known.finish();
         self.doing = OfTasks::default();
         self.under_way = UnderWay::default();

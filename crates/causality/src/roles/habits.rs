@@ -34,13 +34,13 @@ pub(crate) enum HabitId {
     OverWithReplyDialled,
     /// The same of calls while other requests are open: where requests move between tasks, one may have been handed over meanwhile.
     OverWithReplyBesideOthers,
-    /// Behind the answer to a call alone, the request is replied to that made it. A case: a reply to another one could have shown.
+    /// After the answer to a call alone, the request is replied to that made it. A case: a reply to another one could have shown.
     AwaitsItsOwn,
     /// The same in turns in which the loop was given more. An exception, too: it took two answers before it did anything with the first.
     PassesOn,
     /// Connections are made for what was asked. A case: nothing was made for a connection that was accepted. An exception: one was.
     DialsWhenAsked,
-    /// What an input asks for is done at once. A case: a turn with several inputs in which calls were made, and never two behind the same
+    /// What an input asks for is done at once. A case: a turn with several inputs in which calls were made, and never two after the same
     /// input. An exception: a second one behind it, which an earlier input had left for later.
     Prompt,
     /// Each connection is made for one request. A case: one was used that was made beside another. An exception: there were more of them

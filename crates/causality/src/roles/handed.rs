@@ -12,27 +12,27 @@ impl Roles {
     pub fn handed_over(&mut self, r: &HandoverRow) {
         let process = self.process_of(r.task);
         let is_errand = self.is_named_late(r.task);
-        self.answerers.handed_over(r, process, is_errand);
+        self.logical_tasks.handed_over(r, process, is_errand);
     }
 
     /// How often who had woken a task of a process in a way was resumed with the answer to a call; 0 where that is no habit.
     pub(crate) fn errands(&self, process: ProcessId, way: u64) -> u32 {
-        let cases = self.answerers.tenures().errands.cases(process, way);
+        let cases = self.logical_tasks.tenures().errands.cases(process, way);
         Some(cases).filter(|cases| *cases >= CASES_MIN).unwrap_or_default()
     }
 
     /// A logical task serves a stream.
     pub fn serves_stream(&mut self, xs: &Slab, r: &StreamRow) {
-        self.answerers.serves(xs, r);
+        self.logical_tasks.serves(xs, r);
     }
 
     /// Whether an item that a goroutine took at a moment was handed back, and nothing else came between.
     pub(crate) fn begins_tenure(&self, task: TaskId, taken: MonoNs) -> bool {
-        self.answerers.tenures().begin(task, taken)
+        self.logical_tasks.tenures().begin(task, taken)
     }
 
     /// Whether items of a type are no work.
     pub(crate) fn is_harmless_item(&self, process: ProcessId, of: u64) -> bool {
-        self.answerers.tenures().is_harmless(process, of)
+        self.logical_tasks.tenures().is_harmless(process, of)
     }
 }

@@ -9,7 +9,7 @@ use crate::process::known::Nature;
 use wakepath_model::ids::TaskId;
 
 /// How long a request is taken to last at most where too few were replied to (ns). Where enough were, the process's own longest counts.
-/// Behind either, the path says that what was done then is not known.
+/// After either, the path says that what was done then is not known.
 const UNKNOWN_NS: u64 = 5_000_000_000;
 
 impl Roles {

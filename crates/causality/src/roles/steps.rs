@@ -24,9 +24,9 @@ impl Steps for Roles {
                     self.called(e.actor, e.flow, e.began, false);
                 }
                 self.asks(x, e, process, dial);
-                self.answerers.called(xs, e, process, &mut self.habits);
+                self.logical_tasks.called(xs, e, process, &mut self.habits);
             }
-            Side::Server => self.answerers.took(xs, x),
+            Side::Server => self.logical_tasks.took(xs, x),
         }
         let role = &mut self.known.at_task(e.actor).role;
         match e.side {
@@ -84,9 +84,9 @@ impl Steps for Roles {
         }
         if e.side == Side::Server {
             let process = self.process_of(task);
-            self.answerers.replied(xs, x, (task, process), &mut self.habits);
+            self.logical_tasks.replied(xs, x, (task, process), &mut self.habits);
         } else {
-            self.answerers.answered(e, false);
+            self.logical_tasks.answered(e, false);
         }
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.actor != TaskId::UNKNOWN {
             let first = self.doing.get_mut(task).and_then(|d| d.first_call.take());
@@ -111,7 +111,7 @@ impl Steps for Roles {
     }
 
     fn request_progress(&mut self, _: &Slab, x: ExId, task: TaskId, _: MonoNs) {
-        self.answerers.takes_more(task);
+        self.logical_tasks.takes_more(task);
         let activity = &mut self.doing.or_default(task).activity;
         activity.takes();
         (activity.taken.of, activity.taken.answers) = (Some(x), MonoNs(0));
@@ -121,9 +121,9 @@ impl Steps for Roles {
         let call = self.answered(x);
         if xs.get(x).side == Side::Server {
             let process = self.process_of(task);
-            self.answerers.replies_on(xs, x, (task, process), &mut self.habits);
+            self.logical_tasks.replies_on(xs, x, (task, process), &mut self.habits);
         } else {
-            self.answerers.hears(xs.get(x));
+            self.logical_tasks.hears(xs.get(x));
         }
         if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
             let activity = &mut self.doing.or_default(task).activity;
@@ -143,7 +143,7 @@ impl Steps for Roles {
     }
 
     fn told(&mut self, xs: &Slab, x: ExId) {
-        self.answerers.told(xs, x);
+        self.logical_tasks.told(xs, x);
     }
 
     fn read_frames(&mut self, task: TaskId) {
@@ -158,7 +158,7 @@ impl Steps for Roles {
             return;
         }
         if e.side != Side::Server {
-            self.answerers.answered(e, true);
+            self.logical_tasks.answered(e, true);
             if let Some(asked) = self.under_way.asked_on.get_mut((HostId(0), e.flow)) {
                 asked.under_way = asked.under_way.saturating_sub(1);
                 let process = self.known.process_of(e.actor);
@@ -166,7 +166,7 @@ impl Steps for Roles {
             }
             return;
         }
-        self.answerers.closed(xs, x, at);
+        self.logical_tasks.closed(xs, x, at);
         // what it called between parts of that reply was for it
         if let Some(doing) = self.doing.get_mut(e.reply_actor) {
             doing.first_call = None;
@@ -188,7 +188,7 @@ impl Steps for Roles {
     }
 
     fn accepted(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
-        self.answerers.accepted(flow, self.process_of(task), at);
+        self.logical_tasks.accepted(flow, self.process_of(task), at);
         // the poll found the listener, with which there is nothing to go on; what is read of each new connection is another matter
         let activity = &mut self.doing.or_default(task).activity;
         activity.promptness.has_accepted = true;
@@ -234,7 +234,7 @@ impl Steps for Roles {
     fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 
     fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {
-        self.answerers.gone(flow);
+        self.logical_tasks.gone(flow);
         if let Some(Asked { under_way: 0, process, .. }) = self.under_way.asked_on.remove((HostId(0), flow)) {
             let spare = &mut self.known.at(process).now.spare;
             *spare = spare.saturating_sub(1);

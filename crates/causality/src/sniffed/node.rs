@@ -1,7 +1,7 @@
 //! A sniffed exchange while it is held: what it says of itself, and what was found out about it.
 
 use super::learn::Address;
-use crate::evidence::{Hole, Rule};
+use crate::evidence::{Gap, Rule};
 use crate::exchange::{Exchange, Side};
 use crate::pairs::Place;
 use crate::request::{Half, Wire, number};
@@ -47,7 +47,7 @@ pub(crate) enum Parent {
     /// Not everything that may be it was told of yet.
     Undecided,
     /// Nobody's; or it could not be told.
-    Root(Option<Hole>),
+    Root(Option<Gap>),
     /// This one's.
     Of(NodeId, Rule),
 }
@@ -67,7 +67,7 @@ pub(crate) struct Elsewhere {
     pub(crate) client_watched: bool,
     pub(crate) server_watched: bool,
     /// What they say of its client, where no request of a watched server made it: nobody's, or not known.
-    pub(crate) client_said: Option<Option<Hole>>,
+    pub(crate) client_said: Option<Option<Gap>>,
     /// The request of theirs, and the span in it, that it is.
     pub(crate) span_of: Option<(u64, u32)>,
 }

@@ -4,7 +4,7 @@
 use super::Wires;
 use super::learn::Address;
 use super::node::{ABANDONED_NS, Node, NodeId, Parent};
-use crate::evidence::{Hole, Rule};
+use crate::evidence::{Gap, Rule};
 use wakepath_model::ids::MonoNs;
 
 /// A request that an exchange may have been made for.
@@ -99,21 +99,21 @@ impl Wires<'_> {
                 return Parent::Of(c.id, rule);
             }
             self.doubt([c.id]);
-            return Parent::Root(Some(Hole::Losses));
+            return Parent::Root(Some(Gap::Losses));
         }
         if !found.is_empty() {
             if !is_watched {
                 self.doubt(found.iter().map(|c| c.id));
                 self.counts.ambiguous += 1;
             }
-            return Parent::Root(Some(Hole::Ambiguous));
+            return Parent::Root(Some(Gap::Ambiguous));
         }
         if !others.is_empty() {
             if !is_watched {
                 self.doubt(others.iter().copied());
                 self.counts.unwitnessed += 1;
             }
-            return Parent::Root(Some(Hole::Unwitnessed));
+            return Parent::Root(Some(Gap::Unwitnessed));
         }
         Parent::Root(self.may_be_hidden(host, at, clients))
     }
@@ -138,13 +138,13 @@ impl Wires<'_> {
     }
 
     /// Why the request that an exchange was made for may be none of those captured.
-    fn may_be_hidden(&self, host: wakepath_model::ids::HostId, at: MonoNs, clients: &[Address]) -> Option<Hole> {
+    fn may_be_hidden(&self, host: wakepath_model::ids::HostId, at: MonoNs, clients: &[Address]) -> Option<Gap> {
         let seen = self.vantages.seen.get(&host)?;
         let from = MonoNs(at.0.saturating_sub(ABANDONED_NS as u64));
         clients.iter().find_map(|a| match () {
-            () if seen.is_older(a, at) => Some(Hole::BeforeRecording),
-            () if seen.was_unseen(a, at) => Some(Hole::Losses),
-            () if seen.serves(a) && seen.losses.touch(from, at) => Some(Hole::Losses),
+            () if seen.is_older(a, at) => Some(Gap::BeforeRecording),
+            () if seen.was_unseen(a, at) => Some(Gap::Losses),
+            () if seen.serves(a) && seen.losses.touch(from, at) => Some(Gap::Losses),
             () => None,
         })
     }

@@ -2,7 +2,7 @@
 
 use super::node::{Node, NodeId, Parent};
 use super::{Top, Tree, Wires};
-use crate::evidence::{Hole, Rule};
+use crate::evidence::{Gap, Rule};
 use crate::pairs::Place;
 use crate::request::{Request, Span, request_id};
 use wakepath_model::ids::HostId;
@@ -159,11 +159,11 @@ impl Wires<'_> {
         let is_lossy = self.vantages.seen.get(&n.host).is_some_and(|s| s.losses.touch(n.row.request_first, n.row.at));
         let root = match n.parent {
             // who watches its client knows better
-            Parent::Root(hole) if n.elsewhere.client_said.is_none() => hole,
+            Parent::Root(gap) if n.elsewhere.client_said.is_none() => gap,
             _ => None,
         };
-        let open = (is_over && !n.is_closed()).then_some(Hole::AfterRecording);
-        let hole = open.or(root).or(is_lossy.then_some(Hole::Losses));
+        let open = (is_over && !n.is_closed()).then_some(Gap::AfterRecording);
+        let gap = open.or(root).or(is_lossy.then_some(Gap::Losses));
         Span {
             parent,
             made_by,
@@ -172,7 +172,7 @@ impl Wires<'_> {
             callee: None,
             doubts: n.doubts,
             open_calls: Vec::new(),
-            hole,
+            gap,
             wire: Some(n.wire(Some(0), true)),
             refusals: Vec::new(),
         }
@@ -220,9 +220,9 @@ impl Wires<'_> {
                 if i == 0
                     && by.is_none()
                     && n.elsewhere.client_said.is_none()
-                    && let Parent::Root(Some(hole)) = n.parent
+                    && let Parent::Root(Some(gap)) = n.parent
                 {
-                    s.hole.get_or_insert(hole);
+                    s.gap.get_or_insert(gap);
                 }
                 // the server's own vantage tells of its doubts
                 if s.callee.is_none() {

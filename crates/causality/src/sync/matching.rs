@@ -1,6 +1,6 @@
 //! Finds what one host sent and another received, in one go over all hosts' sightings side by side.
 //!
-//! What is not matched is forgotten after a window (wait paper, section 3.6): behind a coarse synchronisation a partner
+//! What is not matched is forgotten after a window (wait paper, section 3.6): after a coarse synchronisation a partner
 //! that has not come by then will not come. What comes several times within the window under one name is matched in order where
 //! one host sent it as often as one other received it. Otherwise the name is ambiguous and says nothing, so a retransmission is never
 //! paired with an original that was lost; therefore a match is told when its window is over.

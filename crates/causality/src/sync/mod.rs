@@ -282,7 +282,7 @@ impl<'c> Pass<'c> {
             let mut suspects_in = |piece: usize, pieces: usize| {
                 let corners = [points.corners(0, piece, pieces), points.corners(1, piece, pieces)];
                 let cells = CELLS / pieces;
-                outliers::suspects(&corners, knots[piece * cells], knots[(piece + 1) * cells])
+                outliers::candidates(&corners, knots[piece * cells], knots[(piece + 1) * cells])
             };
             // in short pieces a clock may bend as it likes, and what contradicts others still does
             let mut found: Vec<_> = (0..CELLS).flat_map(|piece| suspects_in(piece, CELLS)).collect();

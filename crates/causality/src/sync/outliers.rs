@@ -21,7 +21,7 @@ pub fn allowed(messages: u64) -> u64 {
 
 /// The corners of two hulls (by direction) over an interval that have to go for a line to come between the hulls; none,
 /// where there is one already or none comes.
-pub fn suspects(corners: &[Vec<Point>; 2], from: i64, to: i64) -> Vec<(usize, Point)> {
+pub fn candidates(corners: &[Vec<Point>; 2], from: i64, to: i64) -> Vec<(usize, Point)> {
     let mut left: Vec<(usize, Point)> = (0..2).flat_map(|d| corners[d].iter().map(move |p| (d, *p))).collect();
     let mut gone = Vec::new();
     while !has_line(&left, from, to) {
@@ -72,16 +72,16 @@ mod tests {
     #[test]
     fn the_one_that_contradicts_all_others_is_found() {
         let mut corners = messages();
-        assert_eq!(suspects(&corners, 0, 10_000_000), []);
+        assert_eq!(candidates(&corners, 0, 10_000_000), []);
         let false_one = (5_200_000, -2_000_000);
         corners[0].push(false_one);
-        assert_eq!(suspects(&corners, 0, 10_000_000), [(0, false_one)]);
+        assert_eq!(candidates(&corners, 0, 10_000_000), [(0, false_one)]);
     }
 
     #[test]
     fn of_two_that_contradict_each_other_both_are() {
         let corners = [vec![(0, -500)], vec![(10, 400)]];
-        assert_eq!(suspects(&corners, 0, 1_000), [(0, (0, -500)), (1, (10, 400))]);
+        assert_eq!(candidates(&corners, 0, 1_000), [(0, (0, -500)), (1, (10, 400))]);
     }
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
         let mut corners = messages();
         let false_ones = [(3_100_000, -2_000_000), (3_200_000, -900_000), (7_100_000, -2_000_000)];
         corners[1].extend(false_ones);
-        let mut found = suspects(&corners, 0, 10_000_000);
+        let mut found = candidates(&corners, 0, 10_000_000);
         found.sort_unstable();
         assert_eq!(found, false_ones.map(|p| (1, p)));
     }
@@ -99,7 +99,7 @@ mod tests {
         let mut corners = messages();
         corners[0].iter_mut().skip(5).for_each(|p| p.1 += 50_000_000);
         corners[1].iter_mut().skip(5).for_each(|p| p.1 -= 50_000_000);
-        let found = suspects(&corners, 0, 10_000_000).len() as u64;
+        let found = candidates(&corners, 0, 10_000_000).len() as u64;
         assert!(found == 0 || found > allowed(20), "{found}");
         assert_eq!((allowed(99), allowed(100), allowed(1 << 40)), (0, 1, 16));
     }

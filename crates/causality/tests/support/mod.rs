@@ -114,7 +114,7 @@ impl Found {
                     let _ = write!(
                         text,
                         "\n  {:?} {:?} {:?} {} {:?} {caller:?} {callee:?}",
-                        s.parent, s.made_by, s.joined_by, s.doubts, s.hole
+                        s.parent, s.made_by, s.joined_by, s.doubts, s.gap
                     );
                 }
                 text
@@ -178,7 +178,7 @@ impl Found {
                 if s.doubts > 0 {
                     notes.push(format!("{} in doubt", s.doubts));
                 }
-                notes.extend(s.hole.map(|h| h.name().to_owned()));
+                notes.extend(s.gap.map(|h| h.name().to_owned()));
                 match (e.cut, e.reset, e.replied) {
                     (_, true, _) => notes.push("reset".into()),
                     (true, _, _) => notes.push("cut".into()),

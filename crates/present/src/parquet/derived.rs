@@ -150,7 +150,7 @@ impl Tables<'_> {
                 services.push(name);
             }
         }
-        let mut holes: Vec<&str> = r.holes().into_iter().map(|h| h.1.name()).collect();
+        let mut holes: Vec<&str> = r.gaps().into_iter().map(|h| h.1.name()).collect();
         holes.sort_unstable();
         holes.dedup();
         let (host, wall) = (self.host(root.host).to_owned(), self.wall(root.host, root.start));

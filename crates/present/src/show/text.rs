@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::ops::Range;
-use wakepath_causality::evidence::Hole;
+use wakepath_causality::evidence::Gap;
 
 /// Columns of what a span was answered; a longer error stands below the table, in full.
 const REPLY_MAX: usize = 12;
@@ -31,7 +31,7 @@ const ASKED: usize = WATERFALL + 1;
 impl SpanView {
     /// Of its own time, what may be time of calls that are missing (ns).
     fn unsure_ns(&self) -> u64 {
-        let lacks_calls = !self.hole.is_empty() && self.hole != Hole::AfterRecording.name();
+        let lacks_calls = !self.hole.is_empty() && self.hole != Gap::AfterRecording.name();
         if lacks_calls { self.self_ns } else { 0 }
     }
 }

@@ -1,7 +1,7 @@
 //! A request whose reply was sent makes no call any more.
 //!
-//! Habit: in this process none was seen behind a reply. (A reply that was sent proves nothing: many programs log or clean up
-//! behind it.)
+//! Habit: in this process none was seen after a reply. (A reply that was sent proves nothing: many programs log or clean up
+//! after it.)
 //!
 //! Counterexamples: `link.fragment/loop_answered_goes_on`, `loop_answered_beside`.
 
@@ -12,7 +12,7 @@ use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
     name: "answered",
-    says: "requests of this process make no call behind their reply, and these had sent theirs",
+    says: "requests of this process make no call after their reply, and these had sent theirs",
     strength: Strength::Habit,
     rank: 8,
     keeps,

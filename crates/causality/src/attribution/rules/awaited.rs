@@ -16,7 +16,7 @@
 use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
 use crate::conditions::holds;
-use crate::evidence::{Hole, Rule};
+use crate::evidence::{Gap, Rule};
 use crate::exchange::{ExId, Slab};
 use crate::finished::Parent;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -43,10 +43,10 @@ impl Facts<'_> {
         if !is_known && !is_passed_on() || self.roles.is_ring(task) || self.is_lossy_since(xs.get(x), at) {
             return None;
         }
-        let is_open = !s.given && matches!(s.call.parent, Some(Parent::Open(Hole::Ambiguous)));
-        let are_not_all = s.call.suspects.as_ref().is_some_and(|s| s.are_not_all);
+        let is_open = !s.given && matches!(s.call.parent, Some(Parent::Open(Gap::Ambiguous)));
+        let are_not_all = s.call.candidates.as_ref().is_some_and(|s| s.are_not_all);
         let are_all = holds("awaited.by_an_open_request", !are_not_all);
-        (is_open && are_all && self.is_suspect(x, call))
+        (is_open && are_all && self.is_candidate(x, call))
             .then_some(Claim { call, claimed: Claimed::By(x, Rule::Awaited) })
     }
 }

@@ -1,11 +1,11 @@
 //! A logical task that was made amid a request, as its runtime tells: what it does while that is open is for it. So asyncio
-//! gives each task and each callback a copy of the context of who made it. And one that was made behind a request's first byte
-//! and replied to it, and to no other, works for it, and so does what made that one, if it was itself made behind that byte.
+//! gives each task and each callback a copy of the context of who made it. And one that was made after a request's first byte
+//! and replied to it, and to no other, works for it, and so does what made that one, if it was itself made after that byte.
 //!
 //! Condition: who made it had one request at a time, whose end had not come (a connection's task may read its first request
-//! itself, and makes tasks for all that follow), and what was made never did anything for another request, nor behind its own's
+//! itself, and makes tasks for all that follow), and what was made never did anything for another request, nor after its own's
 //! end, in the whole recording, which saw that end: a worker that the first request starts lives on. What the one that
-//! replied does behind its reply is nobody's; of what it makes there [`super::background`] speaks. Where the runtime tells when its tasks end
+//! replied does after its reply is nobody's; of what it makes there [`super::background`] speaks. Where the runtime tells when its tasks end
 //! (Go), [`super::spawned`] speaks instead.
 //!
 //! Nor may any such task of its process have been seen to hand on what came of its call to another request: a worker that requests start when
@@ -68,7 +68,7 @@ impl Facts<'_> {
     /// Whether what a task works for is seen, or its habit is known.
     pub(in crate::attribution) fn is_known(&self, line: Line, process: ProcessId) -> bool {
         match line.basis {
-            Basis::Seen | Basis::Behind => true,
+            Basis::Seen | Basis::AfterReply => true,
             Basis::OneConnection => self.roles.own_answerers(process) > 0,
             Basis::EndsWithIt => self.roles.ending_with_requests(process) > 0,
             Basis::HandedOver => self.roles.cases(process, HabitId::HandsBack) > 0,

@@ -10,9 +10,9 @@
 //! Counterexamples: `link.client-task/set_going_by_another`, `errands_at_once`, `few_errands`,
 //! `made_and_woken_by_others`, `made_to_drain_a_queue`.
 
-use crate::attribution::crowd::Requests;
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
 use crate::attribution::facts::Facts;
+use crate::attribution::request_set::Requests;
 use crate::errands::Waking;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::Exchange;
@@ -46,7 +46,7 @@ fn cases(q: &Question) -> u32 {
 
 impl Facts<'_> {
     /// A task was woken before it sent.
-    pub(in crate::attribution) fn set_going(&mut self, r: &HandoverRow) {
+    pub(in crate::attribution) fn woken_to_call(&mut self, r: &HandoverRow) {
         if r.is_empty == 0 {
             self.tasks.or_default(r.task).helper.errand.add(r);
         }

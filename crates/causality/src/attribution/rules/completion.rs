@@ -23,7 +23,7 @@ impl Facts<'_> {
     /// Its request was over, or
     ///
     /// - its holder slept all the while from the answer to the waking: the end of its piece would have woken it; or
-    /// - while the call was under way its holder waited for the answer to another: a helper woke it then, directly behind a
+    /// - while the call was under way its holder waited for the answer to another: a helper woke it then, directly after a
     ///   call of that helper's own. Were `y` its call as well, both would have been under way at once. Ends of such calls
     ///   wake the holder one after the other, unless one comes while it is awake; so that this was never seen in the process
     ///   says that its requests do not wait for several calls at once. (A piece without a call would have to follow
@@ -35,7 +35,7 @@ impl Facts<'_> {
             return None;
         }
         // who else could have made it was not looked at one by one
-        let is_crowded = self.state(y).call.suspects.as_ref().is_some_and(|s| s.crowd.is_some());
+        let is_crowded = self.state(y).call.candidates.as_ref().is_some_and(|s| s.set.is_some());
         let state = self.state(x);
         if is_crowded || !state.closed || !holds("completion.holder_called_nobody", state.request.holder_called < at) {
             return None;
@@ -45,9 +45,9 @@ impl Facts<'_> {
             |w: &Worker| w.sleeps.through(ended, at) || jobs.are_single() && w.sleeps.waits_for_another(began, ended);
         let holder = |s: ExId| self.tasks.get(self.state(s).holder);
         let is_out = |s: ExId| xs.is_live(s) && holder(s).is_some_and(is_elsewhere);
-        let mut rivals = self.state(y).call.rivals.iter().flatten().copied().filter(|&s| s != x).peekable();
-        let is_known = rivals.peek().is_none() || !jobs.are_few();
-        holds("completion.others_slept", is_known && rivals.all(is_out)).then_some(x)
+        let mut others = self.state(y).call.others.iter().flatten().copied().filter(|&s| s != x).peekable();
+        let is_known = others.peek().is_none() || !jobs.are_few();
+        holds("completion.others_slept", is_known && others.all(is_out)).then_some(x)
     }
 
     /// Whether that will show when a request that is still open is over.
@@ -86,9 +86,9 @@ impl Facts<'_> {
     /// A helper's call is over: who else could have made it and is not over yet?
     pub(in crate::attribution) fn keep_rivals(&mut self, xs: &Slab, y: ExId) {
         let (s, ended) = (self.state(y), xs.get(y).ended);
-        let Some(suspects) = s.call.suspects.as_ref().filter(|s| !s.few.is_empty()) else { return };
+        let Some(candidates) = s.call.candidates.as_ref().filter(|s| !s.few.is_empty()) else { return };
         let is_over = |x: ExId| self.state(x).closed && xs.get(x).ended < ended;
-        let rivals = suspects.few.iter().copied().filter(|&x| xs.is_live(x) && !is_over(x)).collect();
-        self.state_mut(y).call.rivals = Some(rivals);
+        let others = candidates.few.iter().copied().filter(|&x| xs.is_live(x) && !is_over(x)).collect();
+        self.state_mut(y).call.others = Some(others);
     }
 }

@@ -1,5 +1,5 @@
 //! A task that was made while its maker worked on a request, never waited for work, and ended with that request or soon
-//! behind it: all that it did was for that request. Whoever takes up other work lives on.
+//! after it: all that it did was for that request. Whoever takes up other work lives on.
 //!
 //! That a task is made for a request does not say that it begins with its work: a pool grows by a worker, and another's job
 //! may be the first in its queue. So nothing is claimed before it ends.

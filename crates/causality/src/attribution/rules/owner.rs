@@ -79,7 +79,7 @@ impl Facts<'_> {
         let Some([only]) = self.domains.get(process.leader()).map(|d| &d.dialling[..]) else { return };
         let only = *only;
         let Some(dial) = self.dials.get(&only).filter(|dial| !dial.doubted.contains(&call.protocol)) else { return };
-        let may_be_its = dial.of.is_some_and(|x| self.is_suspect(x, y));
+        let may_be_its = dial.of.is_some_and(|x| self.is_candidate(x, y));
         if let Some(dial) = self.dials.get_mut(&only).filter(|_| may_be_its) {
             dial.doubted.push(call.protocol);
         }

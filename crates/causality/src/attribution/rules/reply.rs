@@ -2,8 +2,8 @@
 //! were for that request (vPath's thread pattern, section 2.2).
 //!
 //! Habit: when it took the request up is not recorded. It may have been busy with another until then, to which somebody else
-//! replies. So the rule does not hold in processes whose workers replied more often behind a call from before the request came
-//! than behind calls that all came since.
+//! replies. So the rule does not hold in processes whose workers replied more often after a call from before the request came
+//! than after calls that all came since.
 //!
 //! Only calls that it also waited for: it read the answer itself; or it slept from the call on, at a place of its own, until
 //! the task that had read the answer woke it, and that sleep was for no other of its calls.

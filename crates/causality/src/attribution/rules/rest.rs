@@ -1,7 +1,7 @@
 //! A process that the preload library gave an input when all of its tasks had come to rest: what any task does until the
 //! next is for that input (BorderPatrol, section 2: immediacy and independence).
 //!
-//! Condition: nothing of another request was taken since, no timer can be due, and behind the answer to a call nobody else
+//! Condition: nothing of another request was taken since, no timer can be due, and after the answer to a call nobody else
 //! waits for what that set free.
 //!
 //! Counterexamples: `link.isolation/rest_mixed`, `rest_else`, `rest_pool`, `timer`.
@@ -128,9 +128,9 @@ impl Facts<'_> {
         self.roles.is_migrating(process) && self.roles.keeps_connections(process)
     }
 
-    /// The request for which all is done in a process: that of the input. Behind the end of a call only where no other
+    /// The request for which all is done in a process: that of the input. After the end of a call only where no other
     /// could be gone on with, since that may set free what another one waits for inside the program; where requests make
-    /// several calls at once, one that has calls under way may wait for that too. Behind an input that was handed over
+    /// several calls at once, one that has calls under way may wait for that too. After an input that was handed over
     /// without rest some calls are nobody's in particular: those who made them wait for their answers all the same.
     pub(in crate::attribution) fn at_rest(&self, xs: &Slab, process: ProcessId, at: MonoNs) -> Option<ExId> {
         let r = self.domains.get(process.leader())?.rest.as_ref()?;

@@ -7,7 +7,7 @@
 //! That requests hand it work may not show, where that goes by way of other threads. Then it is enough that no task of its
 //! process made a call when it had no request open: nothing later may have named another ([`Facts::is_handed_work`]).
 //!
-//! Such moments must have been there often enough: where a request is always open, work that is left behind a reply does
+//! Such moments must have been there often enough: where a request is always open, work that is left after a reply does
 //! not show.
 //!
 //! Counterexamples: `link.sole/helper_calls_of_its_own`, `not_handed_work`, `woken_by_a_timer`, `helper_of_another`,

@@ -2,7 +2,7 @@
 //! does while the request is open is for it. A worker of a pool takes others' work too, and lives on.
 //!
 //! Habit: who made it had one request at a time; it, and those between it and the one that took the request, ended before that
-//! request's end or at once behind; at least eight of the process did so and called, and none that called went on behind the end
+//! request's end or at once afterwards; at least eight of the process did so and called, and none that called went on after the end
 //! of the request that it was made for. That a goroutine does nobody else's work is in no record: one that takes another's item
 //! and ends in time looks the same, so that this is no proof.
 //!

@@ -3,7 +3,7 @@
 //! What an asyncio server makes when it accepts a connection makes the reader and the task that serves it. A worker of a pool has
 //! nothing in common with a connection's reader but what it has with those of others, too.
 //!
-//! uvloop reads in nobody's name, so that its readers have no maker. There the moment tells: the task was made behind the accept of its
+//! uvloop reads in nobody's name, so that its readers have no maker. There the moment tells: the task was made after the accept of its
 //! connection, before the process accepted another one and before it read anything there. A pool's workers were made before the
 //! accepts of most connections. Where several connections are accepted at once, it is not known for which the task was made.
 
@@ -46,7 +46,7 @@ impl Accept {
 
 /// What readers and repliers of connections have in common.
 #[derive(Default)]
-pub(super) struct Kin {
+pub(super) struct ConnectionTasks {
     /// For which connection each of them works, and each of their makers.
     of: FxHashMap<TaskId, EndpointId>,
     /// Of each that replied again: the nearest maker that it has in common with its connection's reader.
@@ -65,7 +65,7 @@ pub(super) struct Kin {
     is_full: bool,
 }
 
-impl Kin {
+impl ConnectionTasks {
     /// A logical task reads on a connection, or replied there again.
     pub(super) fn works(&mut self, lineage: &Lineage, flow: EndpointId, task: TaskId) {
         if self.of.get(&task).is_some_and(|of| *of == flow || *of == SEVERAL) {
@@ -163,7 +163,7 @@ impl Kin {
                 false => habits.exception_if(HabitId::MadeForConnection, true),
             }
         }
-        *self = Kin::default();
+        *self = ConnectionTasks::default();
     }
 
     /// Whether a task that replied again was made for its connection alone, together with the reader; nothing where that is not

@@ -25,35 +25,35 @@ pub(super) type Requests = SmallVec<[ExId; 4]>;
 
 /// Requests that could have made a call.
 #[derive(Clone, Default)]
-pub(super) struct Suspects {
+pub(super) struct Candidates {
     pub(super) few: Requests,
     /// All members of this set besides.
-    pub(super) crowd: Option<Scope>,
+    pub(super) set: Option<SetId>,
     /// Somebody who is no open request could have, too: one that was answered, or the program itself, as it was seen to.
     pub(super) are_not_all: bool,
     /// It was a single request when the call was made.
     pub(super) is_one: bool,
 }
 
-impl Suspects {
+impl Candidates {
     /// These requests and nobody else.
-    pub(super) fn these(few: Requests) -> Suspects {
-        Suspects { few, ..Suspects::default() }
+    pub(super) fn these(few: Requests) -> Candidates {
+        Candidates { few, ..Candidates::default() }
     }
 
     /// All members of a set.
-    pub(super) fn all_of(scope: Scope) -> Suspects {
-        Suspects { crowd: Some(scope), ..Suspects::default() }
+    pub(super) fn all_of(scope: SetId) -> Candidates {
+        Candidates { set: Some(scope), ..Candidates::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.few.is_empty() && self.crowd.is_none()
+        self.few.is_empty() && self.set.is_none()
     }
 
     /// The only one.
     pub(super) fn only(&self) -> Option<ExId> {
         match self.few[..] {
-            [x] if self.crowd.is_none() => Some(x),
+            [x] if self.set.is_none() => Some(x),
             _ => None,
         }
     }
@@ -61,7 +61,7 @@ impl Suspects {
 
 /// Which set of open requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum SetId {
     /// All of a process.
     Open(ProcessId),
     /// Those of a process of which nothing is outstanding.
@@ -72,35 +72,35 @@ pub(super) enum Scope {
     FreeHeld(TaskId),
 }
 
-impl Scope {
+impl SetId {
     /// How many kinds there are: a request is in at most one set of each.
     pub(super) const KINDS: usize = 4;
 
     pub(super) fn kind(self) -> usize {
         match self {
-            Scope::Open(_) => 0,
-            Scope::Free(_) => 1,
-            Scope::Held(_) => 2,
-            Scope::FreeHeld(_) => 3,
+            SetId::Open(_) => 0,
+            SetId::Free(_) => 1,
+            SetId::Held(_) => 2,
+            SetId::FreeHeld(_) => 3,
         }
     }
 }
 
 /// Where a request stands in a set.
 #[derive(Clone, Copy)]
-pub(super) struct Seat {
+pub(super) struct Membership {
     at: u32,
     /// Calls from this one on may be its.
     pub(super) since: u64,
 }
 
-impl Default for Seat {
-    fn default() -> Seat {
-        Seat { at: u32::MAX, since: 0 }
+impl Default for Membership {
+    fn default() -> Membership {
+        Membership { at: u32::MAX, since: 0 }
     }
 }
 
-impl Seat {
+impl Membership {
     pub(super) fn is_taken(self) -> bool {
         self.at != u32::MAX
     }
@@ -108,14 +108,14 @@ impl Seat {
 
 /// A part of a set's list of calls: all of them may be of a request that was a member then.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
-    pub(super) scope: Scope,
+pub(super) struct CallRange {
+    pub(super) scope: SetId,
     pub(super) from: u64,
     pub(super) to: u64,
 }
 
 /// A call that several requests could have made, as it was when it began.
-pub(super) struct DoubtedCall {
+pub(super) struct OpenCall {
     pub(super) call: ExId,
     pub(super) exchange: Exchange,
     /// How many others could have made it.
@@ -124,12 +124,12 @@ pub(super) struct DoubtedCall {
 
 /// A set of requests.
 #[derive(Default)]
-pub(super) struct Crowd {
+pub(super) struct RequestSet {
     members: Vec<ExId>,
     pub(super) doubts: Doubts,
 }
 
-impl Crowd {
+impl RequestSet {
     pub(super) fn members(&self) -> &[ExId] {
         &self.members
     }
@@ -139,20 +139,20 @@ impl Crowd {
         self.members.is_empty() && self.doubts.calls.is_empty()
     }
 
-    pub(super) fn join(&mut self, x: ExId) -> Seat {
+    pub(super) fn join(&mut self, x: ExId) -> Membership {
         self.members.push(x);
-        Seat { at: self.members.len() as u32 - 1, since: self.doubts.end() }
+        Membership { at: self.members.len() as u32 - 1, since: self.doubts.end() }
     }
 
     /// Takes a member out; gives who sits in its place now.
-    pub(super) fn leave(&mut self, seat: Seat) -> Option<ExId> {
-        self.members.swap_remove(seat.at as usize);
-        self.members.get(seat.at as usize).copied()
+    pub(super) fn leave(&mut self, membership: Membership) -> Option<ExId> {
+        self.members.swap_remove(membership.at as usize);
+        self.members.get(membership.at as usize).copied()
     }
 
     /// Who sits in another's place now.
-    pub(super) fn moved(seat: &mut Seat, to: Seat) {
-        seat.at = to.at;
+    pub(super) fn moved(membership: &mut Membership, to: Membership) {
+        membership.at = to.at;
     }
 }
 
@@ -162,7 +162,7 @@ pub(super) struct Doubts {
     /// Number of the first that is kept: a multiple of [`WORD`].
     first: u64,
     /// What is known of each; none of what is no call that can be shown, or is known to be somebody's.
-    calls: VecDeque<Option<Rc<DoubtedCall>>>,
+    calls: VecDeque<Option<Rc<OpenCall>>>,
     /// Whether each may still be any member's.
     is_open: VecDeque<u64>,
     /// How many of each block may, so that nobody must look at all words.
@@ -178,7 +178,7 @@ impl Doubts {
     }
 
     /// Any member may have made a call; gives its number.
-    pub(super) fn add(&mut self, call: Option<Rc<DoubtedCall>>, is_lossy: bool) -> u64 {
+    pub(super) fn add(&mut self, call: Option<Rc<OpenCall>>, is_lossy: bool) -> u64 {
         let number = self.end();
         if number.is_multiple_of(WORD) {
             self.is_open.push_back(0);
@@ -215,7 +215,7 @@ impl Doubts {
     }
 
     /// How many from one to another are nobody's in particular, and the first few of them.
-    pub(super) fn count(&self, from: u64, to: u64, most: usize) -> (u32, Vec<Rc<DoubtedCall>>) {
+    pub(super) fn count(&self, from: u64, to: u64, most: usize) -> (u32, Vec<Rc<OpenCall>>) {
         let (mut count, mut shown) = (0, Vec::new());
         let (from, to) = (from.max(self.first) - self.first, to.max(self.first) - self.first);
         if from >= to {

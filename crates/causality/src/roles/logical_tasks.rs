@@ -1,8 +1,8 @@
 //! Which logical task replied to each request.
 
-use super::fired::Fired;
+use super::background::Background;
+use super::connection_tasks::ConnectionTasks;
 use super::habits::{HabitId, HabitTable};
-use super::kin::Kin;
 use super::resumed::{Answer, Resumed};
 use crate::conditions::holds;
 use crate::dense::PerTask;
@@ -20,16 +20,16 @@ const ANSWERS_MAX: usize = 1 << 20;
 /// Logical tasks that work for others.
 #[derive(Default)]
 struct ForOthers {
-    /// For several requests at once, or for one behind the end of what they were made for.
+    /// For several requests at once, or for one after the end of what they were made for.
     seen: FxHashSet<TaskId>,
     /// As their runtime was seen to hand on what came of them, or of what they made.
     told: FxHashSet<TaskId>,
     /// Of which runtime each logical task is.
     runtimes: PerTask<u8>,
-    /// Those that were made behind a reply, by the one that replied, and called.
-    behind: FxHashSet<TaskId>,
+    /// Those that were made after a reply, by the one that replied, and called.
+    after_reply: FxHashSet<TaskId>,
     /// Those that were made for a request which did not wait for them.
-    fired: Fired,
+    background: Background,
     resumed: Resumed,
     /// Processes of which one that was made for a request handed on to another.
     handing_on: FxHashSet<ProcessId>,
@@ -46,26 +46,26 @@ impl ForOthers {
 
 /// Which logical tasks replied to which requests.
 #[derive(Default)]
-pub(super) struct Answerers {
+pub(super) struct LogicalTasks {
     lineage: Lineage,
     /// What goroutines do between an item that they take and what they hand back.
     tenures: Tenures,
     ends: Ends,
     /// Of each request, by its connection and first byte.
     of: FxHashMap<(EndpointId, u64), TaskId>,
-    /// Those made behind a request's first byte that made the one that replied, furthest up first: of each request, and back.
+    /// Those made after a request's first byte that made the one that replied, furthest up first: of each request, and back.
     heads: FxHashMap<(EndpointId, u64), TaskId>,
     leads_to: FxHashMap<TaskId, (EndpointId, u64)>,
     /// The last one of each connection.
     last: FxHashMap<EndpointId, TaskId>,
     /// On which connection each replied, and what those have in common with who reads there.
-    kin: Kin,
+    connection_tasks: ConnectionTasks,
     for_others: ForOthers,
     /// Tasks that were made for a request and called, or made one that did, whose end will be told, with their processes.
     spawned: FxHashMap<TaskId, ProcessId>,
 }
 
-impl Answerers {
+impl LogicalTasks {
     /// Whether a logical task that was made for a request, and what is between, ended with that.
     pub(super) fn ended_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
         self.ends.are_in_time(lineage, task)
@@ -78,7 +78,7 @@ impl Answerers {
 
     /// Whether a logical task was made for a request that did not wait for it, as far as it shows by what it did.
     pub(super) fn is_background(&self, task: TaskId) -> bool {
-        self.for_others.fired.is_one(task)
+        self.for_others.background.is_one(task)
     }
 
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
@@ -111,7 +111,7 @@ impl Answerers {
     /// The answer to a call began, or the call is over.
     pub(super) fn answered(&mut self, e: &Exchange, is_over: bool) {
         if is_over {
-            self.for_others.fired.answered(e.actor, e.ended);
+            self.for_others.background.answered(e.actor, e.ended);
             self.tenures.errands.over(e);
         } else {
             self.tenures.errands.answered(e);
@@ -176,9 +176,9 @@ impl Answerers {
         let e = xs.get(x);
         self.for_others.resumed.takes(e.task, None);
         if e.actor != e.task {
-            self.kin.works(&self.lineage, e.flow, e.actor);
+            self.connection_tasks.works(&self.lineage, e.flow, e.actor);
         }
-        self.kin.read(e.flow, e.began);
+        self.connection_tasks.read(e.flow, e.began);
         // who replied last on this connection may do it again
         if let Some(&task) = self.last.get(&xs.get(x).flow) {
             self.lineage.answers(xs, x, task);
@@ -195,15 +195,15 @@ impl Answerers {
         self.lineage.serves(xs, r);
     }
 
-    /// A task calls: behind the end of the request that it was made for, it calls for somebody else, unless it is the one that
+    /// A task calls: after the end of the request that it was made for, it calls for somebody else, unless it is the one that
     /// replied.
     pub(super) fn called(&mut self, xs: &Slab, e: &Exchange, process: ProcessId, habits: &mut HabitTable) {
-        let is_behind = match self.lineage.of(e.actor, e.began) {
-            Known::Of(line) if line.basis == Basis::Behind => {
-                let behind = &mut self.for_others.behind;
-                let is_first = behind.len() < ANSWERS_MAX && behind.insert(e.actor);
+        let is_after_its_end = match self.lineage.of(e.actor, e.began) {
+            Known::Of(line) if line.basis == Basis::AfterReply => {
+                let after_reply = &mut self.for_others.after_reply;
+                let is_first = after_reply.len() < ANSWERS_MAX && after_reply.insert(e.actor);
                 // one that calls again may be a worker that lives on
-                !holds("behind.calls_once", is_first)
+                !holds("background.calls_once", is_first)
             }
             Known::Of(line) => !line.answers && (!xs.is_live(line.of) || is_over(xs.get(line.of))),
             Known::Forgotten => true,
@@ -213,31 +213,31 @@ impl Answerers {
             let makers = self.lineage.makers(e.actor).map(|(maker, _)| maker);
             self.for_others.resumed.calls(e.task, std::iter::once(e.actor).chain(makers), line.of, e.began);
         }
-        if !is_behind || !self.is_fired(e.actor, process) {
-            self.for_others.seen.extend(Some(e.actor).filter(|_| is_behind));
-            self.spawned_called(e.actor, process, is_behind, habits);
+        if !is_after_its_end || !self.may_be_background(e.actor, process) {
+            self.for_others.seen.extend(Some(e.actor).filter(|_| is_after_its_end));
+            self.spawned_called(e.actor, process, is_after_its_end, habits);
         }
         self.tenures.called(e.actor, e.began);
         self.tenures.errands.called(e);
     }
 
-    /// A task calls behind the end of the request that it was made for: whether it may be one for which nobody waits.
-    fn is_fired(&mut self, task: TaskId, process: ProcessId) -> bool {
+    /// A task calls after the end of the request that it was made for: whether it may be one for which nobody waits.
+    fn may_be_background(&mut self, task: TaskId, process: ProcessId) -> bool {
         let is_made = !matches!(self.lineage.of(task, MonoNs(u64::MAX)), Known::Nothing);
         if !is_made || !self.ends.are_told(&self.lineage, task) {
             return false;
         }
         let has_called = self.spawned.contains_key(&task) || self.for_others.seen.contains(&task);
-        self.for_others.fired.called(task, process, has_called)
+        self.for_others.background.called(task, process, has_called)
     }
 
     /// A task called; where it was made for a request, its end shows whether it belongs to that alone.
-    fn spawned_called(&mut self, task: TaskId, process: ProcessId, is_behind: bool, habits: &mut HabitTable) {
+    fn spawned_called(&mut self, task: TaskId, process: ProcessId, is_after_its_end: bool, habits: &mut HabitTable) {
         let is_made = matches!(self.lineage.of(task, MonoNs(u64::MAX)), Known::Of(_) | Known::Forgotten);
         if !is_made || !self.ends.are_told(&self.lineage, task) {
             return;
         }
-        if is_behind || self.spawned.len() >= ANSWERS_MAX {
+        if is_after_its_end || self.spawned.len() >= ANSWERS_MAX {
             habits.at(process).exception_if(HabitId::EndsWithRequest, true);
         } else {
             let between = self.lineage.makers(task).map(|(maker, _)| maker);
@@ -267,13 +267,13 @@ impl Answerers {
         self.find_head(xs, x, task);
         self.last.insert(e.flow, task);
         let habits = habits.at(process);
-        if self.of.len() >= ANSWERS_MAX || self.kin.is_full_for(task) {
+        if self.of.len() >= ANSWERS_MAX || self.connection_tasks.is_full_for(task) {
             // whether it replies on others too is not kept
             habits.exception_if(HabitId::OneTaskReplies, true);
             return;
         }
         self.of.insert((e.flow, e.request_start), task);
-        match self.kin.replied(&self.lineage, e, task, process) {
+        match self.connection_tasks.replied(&self.lineage, e, task, process) {
             None => {
                 self.for_others.seen.insert(task);
                 habits.exception_if(HabitId::OneTaskReplies, true);
@@ -282,21 +282,21 @@ impl Answerers {
         }
     }
 
-    /// A task replies: what made it, as far as that was made behind the request's first byte, was made for it. But not what leads
+    /// A task replies: what made it, as far as that was made after the request's first byte, was made for it. But not what leads
     /// to a reply to another request too.
     fn find_head(&mut self, xs: &Slab, x: ExId, task: TaskId) {
         let e = xs.get(x);
         let request = (e.flow, e.request_start);
         let mut head = None;
-        let mut is_behind = true;
+        let mut is_after_its_end = true;
         for (maker, made) in self.lineage.makers(task) {
             let leads_elsewhere = self.leads_to.get(&maker).is_some_and(|of| *of != request);
             if leads_elsewhere || self.lineage.is_for_another(maker, x) {
                 self.for_others.seen.insert(maker);
-                is_behind = false;
+                is_after_its_end = false;
             }
-            is_behind &= made.is_some_and(|made| made > e.taken) && !self.lineage.has_requests(maker);
-            head = if is_behind { Some(maker) } else { head };
+            is_after_its_end &= made.is_some_and(|made| made > e.taken) && !self.lineage.has_requests(maker);
+            head = if is_after_its_end { Some(maker) } else { head };
         }
         // what leads elsewhere is found out in any case
         let Some(head) = head.filter(|_| self.heads.len() < ANSWERS_MAX) else { return };
@@ -329,24 +329,24 @@ impl Answerers {
 
     /// A process accepted a connection.
     pub(super) fn accepted(&mut self, flow: EndpointId, process: ProcessId, at: MonoNs) {
-        self.kin.accepted(flow, process, at);
+        self.connection_tasks.accepted(flow, process, at);
     }
 
     /// Operations were lost: connections may have been accepted that nobody saw.
     pub(super) fn lost_accepts(&mut self) {
-        self.kin.lost_accepts();
+        self.connection_tasks.lost_accepts();
     }
 
     /// A connection is gone.
     pub(super) fn gone(&mut self, flow: EndpointId) {
         self.last.remove(&flow);
-        self.kin.gone(flow);
+        self.connection_tasks.gone(flow);
     }
 
-    /// The recording ends: of what was made for a request that is open yet, nobody saw whether it works on behind its end.
+    /// The recording ends: of what was made for a request that is open yet, nobody saw whether it works on after its end.
     pub(super) fn ended(&mut self, xs: &Slab, habits: &mut HabitTable) {
         self.for_others.seen.extend(self.lineage.made_for_open(xs));
-        for (task, lives_on_in) in self.for_others.fired.finish() {
+        for (task, lives_on_in) in self.for_others.background.finish() {
             self.for_others.seen.insert(task);
             if let Some(process) = lives_on_in {
                 habits.at(process).exception_if(HabitId::EndsWithRequest, true);
@@ -369,14 +369,14 @@ impl Answerers {
         if r.runtime == runtime::PYTHON {
             self.for_others.resumed.has_loops();
         }
-        self.kin.made(r);
+        self.connection_tasks.made(r);
         self.ends.task(&self.lineage, r);
         if r.what == life::FOR_OTHERS {
             self.for_others.told.insert(r.task);
         }
         if r.what == life::EXIT {
             self.tenures.ended(r.task);
-            if let Some((process, is_background)) = self.for_others.fired.ended(r.task, r.at) {
+            if let Some((process, is_background)) = self.for_others.background.ended(r.task, r.at) {
                 self.for_others.seen.extend(Some(r.task).filter(|_| !is_background));
                 habits.at(process).case_if(HabitId::Background, is_background);
                 habits.at(process).exception_if(HabitId::EndsWithRequest, !is_background);
@@ -394,14 +394,14 @@ impl Answerers {
 
     /// Nothing more comes.
     pub(super) fn finish(&mut self, habits: &mut HabitTable) {
-        let Answerers { of, heads, for_others, .. } = self;
+        let LogicalTasks { of, heads, for_others, .. } = self;
         of.retain(|_, task| !for_others.seen.contains(task));
         heads.retain(|_, task| holds("born.leads_to_one", !for_others.seen.contains(task)));
-        for_others.behind = FxHashSet::default();
+        for_others.after_reply = FxHashSet::default();
         for_others.resumed = Resumed::default();
         for_others.runtimes = PerTask::default();
         self.tenures.finish(habits);
-        self.kin.finish(habits);
+        self.connection_tasks.finish(habits);
         self.leads_to = FxHashMap::default();
         self.lineage = Lineage::default();
         self.last = FxHashMap::default();

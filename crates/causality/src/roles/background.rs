@@ -1,4 +1,4 @@
-//! Goroutines that a request makes and does not wait for: each makes all its calls behind the end of that request, and ends with the last
+//! Goroutines that a request makes and does not wait for: each makes all its calls after the end of that request, and ends with the last
 //! answer. Such calls are nobody's.
 //!
 //! A worker that the first request starts waits for work before it ends, if it does. One such task, and none of its process counts. Nor
@@ -10,23 +10,23 @@ use crate::process::ProcessId;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, TaskId};
 
-/// How long behind its last answer a task may end (ns): it may lack a processor, or give back a connection. A worker that ends when there
-/// is nothing to do waits for longer. On a host so slow that it takes more, none counts as fired, and such calls stay open.
+/// How long after its last answer a task may end (ns): it may lack a processor, or give back a connection. A worker that ends when there
+/// is nothing to do waits for longer. On a host so slow that it takes more, none counts as background, and such calls stay open.
 const LATE_NS: u64 = 500_000_000;
 /// Most tasks whose end is still to come; those beyond are no such.
 const TASKS_MAX: usize = 1 << 20;
 
 /// Such tasks.
 #[derive(Default)]
-pub(super) struct Fired {
+pub(super) struct Background {
     are: PerTask<bool>,
     /// Those that called, and whose end is still to come: their processes, and when they had the answer (0 until then).
     open: FxHashMap<TaskId, (ProcessId, MonoNs)>,
     last: MonoNs,
 }
 
-impl Fired {
-    /// A task of a process calls behind the end of its request; whether it may be such a one. `has_called`: it did before that end.
+impl Background {
+    /// A task of a process calls after the end of its request; whether it may be such a one. `has_called`: it did before that end.
     pub(super) fn called(&mut self, task: TaskId, process: ProcessId, has_called: bool) -> bool {
         let is_full = self.open.len() >= TASKS_MAX && !self.open.contains_key(&task);
         if has_called || is_full {
@@ -67,7 +67,7 @@ impl Fired {
     }
 }
 
-/// Whether a task that has had its answer since `answered` was still there, and did nothing, long behind that.
+/// Whether a task that has had its answer since `answered` was still there, and did nothing, long after that.
 fn is_late(answered: MonoNs, at: MonoNs) -> bool {
     answered.0 != 0 && at.0 > answered.0.saturating_add(LATE_NS)
 }
