@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     fn poll(at: u64, timeout_ns: u64, ready: i32) -> PollRow {
-        PollRow { at: MonoNs(at), entry: MonoNs(at - 1), timeout_ns, ready: ready.into(), ..PollRow::default() }
+        PollRow { at: MonoNs(at), entry: MonoNs(at - 1), timeout_ns, ready, ..PollRow::default() }
     }
 
     #[test]
