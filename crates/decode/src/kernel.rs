@@ -11,7 +11,7 @@ use endpoints::Endpoints;
 use faults::Files;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{FlowStateRow, OpKind, OpRow, Side, TcpState, held, op, op_flag, range, seen, strength};
+use wakepath_model::rows::{FlowStateRow, OpKind, OpRow, Side, TcpState, held, op_flag, range, seen, strength};
 use wakepath_wire::{self as w, Frame};
 
 /// What a row keeps of a record's flags has the same numbers in both.
@@ -238,8 +238,8 @@ impl KernelDecoder {
             row.logical_strength = strength::SEEN;
         }
         let sent = match kind {
-            op::SEND => true,
-            op::RECV => false,
+            OpKind::Send => true,
+            OpKind::Recv => false,
             _ => {
                 self.endpoints.control(o, kind, sink);
                 sink.push(&row);

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use wakepath_model::folder::{Host, TableSet};
 use wakepath_model::ids::EndpointId;
 use wakepath_model::rows::{
-    EndpointRow, Event, MessageRow, OpRow, PacketRow, Table, TcpState, op, range, seen, witness,
+    EndpointRow, Event, MessageRow, OpKind, OpRow, PacketRow, Table, TcpState, range, seen, witness,
 };
 
 /// By what a message was recognised on both hosts.
@@ -203,8 +203,8 @@ impl<'a> Sightings<'a> {
 
     fn operation(&mut self, r: &OpRow) -> Option<Sighting> {
         let sent = match r.kind {
-            op::SEND => true,
-            op::RECV => false,
+            OpKind::Send => true,
+            OpKind::Recv => false,
             _ => return None,
         };
         if let Some(d) = self.datagrams.get_mut(&r.flow) {

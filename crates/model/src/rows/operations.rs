@@ -7,17 +7,17 @@ codes! {
     /// Operation kinds.
     OpKind(u8) {
         /// Bytes sent or written.
-        Send = 1 => "send" SEND,
+        Send = 1 => "send",
         /// Bytes received or read; an empty range is the end of the stream.
-        Recv = 2 => "recv" RECV,
+        Recv = 2 => "recv",
         /// A connection accepted.
-        Accept = 3 => "accept" ACCEPT,
+        Accept = 3 => "accept",
         /// A connect call.
-        Connect = 4 => "connect" CONNECT,
+        Connect = 4 => "connect",
         /// A descriptor closed.
-        Close = 5 => "close" CLOSE,
+        Close = 5 => "close",
         /// A direction shut down.
-        Shutdown = 6 => "shutdown" SHUTDOWN,
+        Shutdown = 6 => "shutdown",
     }
 }
 
@@ -68,7 +68,7 @@ table! {
         task: TaskId,
         /// Bytes moved, or a negative error number.
         result: i32,
-        /// One of [`op`].
+        /// Which call it was.
         kind: OpKind,
         /// One of [`range`].
         range: u8 => words(names::range_how),

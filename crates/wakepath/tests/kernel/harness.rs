@@ -301,7 +301,7 @@ impl Trace {
         let waits = self.waits_of(tid);
         waits
             .into_iter()
-            .filter(|w| i64::from(w.syscall) == syscall && w.state != 0 && w.cause != cause::OPEN)
+            .filter(|w| i64::from(w.syscall) == syscall && w.state != 0 && w.cause != EndedBy::Open)
             .collect()
     }
 
