@@ -29,7 +29,7 @@ pub use sides::Sides;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpKind, OpRow, StreamRow, TaskRow, TcpState, life, op_flag, range,
+    EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpKind, OpRow, RangeHow, StreamRow, TaskRow, TcpState, life, op_flag,
     seen,
 };
 
@@ -368,7 +368,7 @@ impl<S: Steps> Engine<S> {
                 self.reply_moved(r);
             }
         } else if is_request {
-            self.run_request(r, side, missed_run || r.range == range::GAP);
+            self.run_request(r, side, missed_run || r.range == RangeHow::Gap);
             if is_over {
                 self.met_its_end(r.flow, r.at);
             }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 use wakepath_model::folder::{Durability, Folder, FolderWriter, HostInfo, Options, TableSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{EndedBy, OpKind, OpRow, Table, WaitRow, range};
+use wakepath_model::rows::{EndedBy, OpKind, OpRow, RangeHow, Table, WaitRow};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rows: u64 = std::env::args().nth(1).map_or(Ok(10_000_000), |n| n.parse())?;
@@ -67,7 +67,7 @@ impl Busy {
             task: TaskId(10 + flow as u32 % 16),
             result: length as i32,
             kind: if x & 1 == 0 { OpKind::Send } else { OpKind::Recv },
-            range: range::EXACT,
+            range: RangeHow::Exact,
             syscall: 45,
             cpu: (x >> 50) as u16 % 8,
             ..Default::default()

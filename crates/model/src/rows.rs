@@ -30,7 +30,7 @@ pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, Side, TcpState, UNFRAMED
 pub use limits::{LimitRow, limit};
 pub use marks::{MarkRow, mark};
 pub use messages::{MessageEndRow, MessageRow, end_how, failed, message_flag, role, witness};
-pub use operations::{InputRow, OpKind, OpRow, PollRow, input, op_flag, range};
+pub use operations::{InputRow, OpKind, OpRow, PollRow, RangeHow, input, op_flag};
 pub use packets::{PacketRow, context};
 pub use placements::PlacementRow;
 pub use recording::{AnchorRow, LossRow};

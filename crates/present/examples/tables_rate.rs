@@ -6,7 +6,7 @@ use std::time::Instant;
 use wakepath_model::folder::{Folder, FolderWriter, HostInfo, Options, Overwrite};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndedBy, MessageRow, OpKind, OpRow, TaskRow, WaitRow, life, range, role, witness,
+    AnchorRow, EndedBy, MessageRow, OpKind, OpRow, RangeHow, TaskRow, WaitRow, life, role, witness,
 };
 use wakepath_present::parquet::write_tables;
 
@@ -78,7 +78,7 @@ fn make(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
             task: TaskId(1),
             result: 100,
             kind: OpKind::Recv,
-            range: range::EXACT,
+            range: RangeHow::Exact,
             flags: 0,
             syscall: 45,
             cpu: (x >> 50) as u16 % 8,

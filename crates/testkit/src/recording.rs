@@ -11,7 +11,7 @@ use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MO
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     AnchorRow, EndedBy, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageEndRow,
-    MessageRow, OpKind, OpRow, PollRow, Side, TaskRow, TcpState, UNFRAMED, WaitRow, end_how, life, op_flag, range,
+    MessageRow, OpKind, OpRow, PollRow, RangeHow, Side, TaskRow, TcpState, UNFRAMED, WaitRow, end_how, life, op_flag,
     role, seen,
 };
 
@@ -209,7 +209,7 @@ impl HostRows {
             task: TaskId(task),
             result,
             kind,
-            range: range::NONE,
+            range: RangeHow::None,
             flags: 0,
             syscall: 0,
             cpu: 0,
@@ -231,7 +231,7 @@ impl HostRows {
             task: TaskId(task),
             result: (bytes.end - bytes.start) as i32,
             kind: if is_send { OpKind::Send } else { OpKind::Recv },
-            range: range::EXACT,
+            range: RangeHow::Exact,
             flags: 0,
             syscall: if is_send { 44 } else { 45 },
             cpu: 0,
@@ -457,7 +457,7 @@ impl HostRows {
                         continue;
                     }
                     if moves && gaps.remove(&(o.flow.0, o.kind)) {
-                        o.range = range::GAP;
+                        o.range = RangeHow::Gap;
                     }
                 }
                 _ => {}

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use wakepath_model::folder::{FolderWriter, HostInfo, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, OpKind, OpRow, Side, TaskRow, TcpState, life, range, seen};
+use wakepath_model::rows::{EndpointRow, OpKind, OpRow, RangeHow, Side, TaskRow, TcpState, life, seen};
 
 const MS: u64 = 1_000_000;
 const CLIENT: TaskId = TaskId(1);
@@ -52,7 +52,7 @@ fn moved(at: u64, task: TaskId, flow: u64, kind: OpKind, bytes: (u64, u64)) -> O
         task,
         result: (bytes.1 - bytes.0) as i32,
         kind,
-        range: range::EXACT,
+        range: RangeHow::Exact,
         flags: 0,
         syscall: 0,
         cpu: 0,

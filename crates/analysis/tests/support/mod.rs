@@ -342,7 +342,7 @@ impl Script {
                 task,
                 result: (end - start) as i32,
                 kind,
-                range: wakepath_model::rows::range::EXACT,
+                range: wakepath_model::rows::RangeHow::Exact,
                 flags: 0,
                 syscall: 0,
                 cpu: 0,

@@ -470,7 +470,7 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_model::rows::{OpKind, range};
+    use wakepath_model::rows::{OpKind, RangeHow};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -487,7 +487,7 @@ mod tests {
             task,
             result: 1,
             kind,
-            range: range::COUNTED,
+            range: RangeHow::Counted,
             flags: 0,
             syscall: 0,
             cpu: 0,

@@ -4,8 +4,8 @@ use super::sort::{Key, Keyed};
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndedBy, FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Side, TaskRow,
-    TcpState, WaitRow,
+    EndedBy, FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, RangeHow, ResentRow, Side,
+    TaskRow, TcpState, WaitRow,
 };
 
 fn task(t: TaskId) -> u64 {
@@ -100,8 +100,8 @@ pub struct Left {
     pub task: TaskId,
     /// What it did.
     pub kind: OpKind,
-    /// One of `rows::range`.
-    pub range: u8,
+    /// How its byte range is known.
+    pub range: RangeHow,
     /// Of a send, for what TCP kept bytes of it back: one of `rows::held`, 0 = for nothing.
     pub held: u16,
 }

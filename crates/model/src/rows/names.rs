@@ -1,8 +1,8 @@
 //! Numbers of rows as words.
 
 use super::{
-    STATE_UNKNOWN, access, context, end_how, exchange_row, fault, flow_row, input, life, limit, mark, range, role,
-    runtime, seen, side_how, strength, witness,
+    STATE_UNKNOWN, access, context, end_how, exchange_row, fault, flow_row, input, life, limit, mark, role, runtime,
+    seen, side_how, strength, witness,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -18,11 +18,6 @@ macro_rules! words {
 }
 
 words! {
-    /// How a byte range is known.
-    range_how(u8) {
-        range::NONE => "none", range::EXACT => "exact", range::GAP => "gap", range::OVERLAP => "overlap",
-        range::COUNTED => "counted",
-    }
     /// Roles of messages.
     message_role(u8) {
         role::REQUEST => "request", role::REPLY => "reply", role::INTERIM => "interim", role::UNSOLICITED => "unsolicited",

@@ -21,18 +21,20 @@ codes! {
     }
 }
 
-/// How an operation's byte range is known.
-pub mod range {
-    /// No bytes moved.
-    pub const NONE: u8 = 0;
-    /// Sequence numbers that chain to the flow's previous end.
-    pub const EXACT: u8 = 1;
-    /// The end is the kernel's number but does not chain: something between was not seen.
-    pub const GAP: u8 = 2;
-    /// The kernel's number was moved by another thread meanwhile: the range overlaps a neighbour's.
-    pub const OVERLAP: u8 = 3;
-    /// Counted from the first operation seen, not a number of the flow itself.
-    pub const COUNTED: u8 = 4;
+codes! {
+    /// How an operation's byte range is known.
+    RangeHow(u8) {
+        /// No bytes moved.
+        None = 0 => "none",
+        /// Sequence numbers that chain to the flow's previous end.
+        Exact = 1 => "exact",
+        /// The end is the kernel's number but does not chain: something between was not seen.
+        Gap = 2 => "gap",
+        /// The kernel's number was moved by another thread meanwhile: the range overlaps a neighbour's.
+        Overlap = 3 => "overlap",
+        /// Counted from the first operation seen, not a number of the flow itself.
+        Counted = 4 => "counted",
+    }
 }
 
 /// Bits of [`OpRow::flags`]; the numbers are the wire room's `OPF_…`.
@@ -70,8 +72,8 @@ table! {
         result: i32,
         /// Which call it was.
         kind: OpKind,
-        /// One of [`range`].
-        range: u8 => words(names::range_how),
+        /// How its byte range is known.
+        range: RangeHow,
         /// Bits of [`op_flag`]: 8 turn, 32 more unread, 64 io_uring, 512 shut for sending; and at 0xe000 one of [`held`].
         flags: u16,
         /// System call number.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use wakepath_model::folder::{FolderError, FolderWriter, HostInfo, Options, Overwrite, WriteCounts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{AnchorRow, FaultRow, OpKind, OpRow, TaskRow, life, range};
+use wakepath_model::rows::{AnchorRow, FaultRow, OpKind, OpRow, RangeHow, TaskRow, life};
 
 pub fn host(hostname: &str, boot_id: &str) -> HostInfo {
     HostInfo { hostname: hostname.into(), boot_id: boot_id.into(), cpus: 2, ..HostInfo::default() }
@@ -25,7 +25,7 @@ pub fn op(at: u64, start: u64) -> OpRow {
         task: TaskId(1),
         result: 1,
         kind: OpKind::Send,
-        range: range::EXACT,
+        range: RangeHow::Exact,
         flags: 0,
         syscall: 44,
         cpu: 1,

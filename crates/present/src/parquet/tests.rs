@@ -7,7 +7,7 @@ use std::fs::File;
 use wakepath_model::folder::{FolderWriter, HostInfo, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndpointRow, MessageRow, OPEN, OpKind, OpRow, Side, TcpState, range, role, seen, witness,
+    AnchorRow, EndpointRow, MessageRow, OPEN, OpKind, OpRow, RangeHow, Side, TcpState, role, seen, witness,
 };
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -27,7 +27,7 @@ fn record(path: &Path) -> Result<Folder, Box<dyn std::error::Error>> {
             task: TaskId(u32::MAX),
             result: -32,
             kind: OpKind::Send,
-            range: range::EXACT,
+            range: RangeHow::Exact,
             flags: 0,
             syscall: 44,
             cpu: 3,

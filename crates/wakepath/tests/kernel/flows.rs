@@ -5,7 +5,7 @@ use crate::net::*;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use wakepath_model::rows::{EndpointRow, OpKind, OpRow, Side, TcpState, range, role, seen};
+use wakepath_model::rows::{EndpointRow, OpKind, OpRow, RangeHow, Side, TcpState, role, seen};
 
 fn local(e: &EndpointRow) -> (Ipv4Addr, u16) {
     (Ipv4Addr::new(e.laddr[0], e.laddr[1], e.laddr[2], e.laddr[3]), e.lport)
@@ -148,8 +148,8 @@ fn the_same_four_tuple_twice_is_two_endpoints() {
         assert_ne!(ends[0].0, ends[1].0);
         for (a, b) in &ends {
             assert_eq!(
-                trace.chain(*a, OpKind::Send, range::EXACT),
-                trace.chain(*b, OpKind::Recv, range::EXACT),
+                trace.chain(*a, OpKind::Send, RangeHow::Exact),
+                trace.chain(*b, OpKind::Recv, RangeHow::Exact),
                 "{backend}"
             );
             let (ea, eb) = (trace.first_endpoint(*a).expect("told"), trace.first_endpoint(*b).expect("told"));
@@ -208,14 +208,14 @@ fn connections_that_were_open_before_chain_and_have_sides() {
             let (ea, eb) = (trace.endpoint(a).expect("told"), trace.endpoint(b).expect("told"));
             assert_eq!((ea.side, eb.side), (Side::Client, Side::Server), "{backend} {i}");
             let (there, here) =
-                (trace.chain(a, OpKind::Send, range::EXACT), trace.chain(b, OpKind::Recv, range::EXACT));
+                (trace.chain(a, OpKind::Send, RangeHow::Exact), trace.chain(b, OpKind::Recv, RangeHow::Exact));
             assert_eq!(there.1, here.1, "{backend} {i}");
-            let here = trace.chain(a, OpKind::Recv, range::EXACT);
+            let here = trace.chain(a, OpKind::Recv, RangeHow::Exact);
             if i < COUNT / 2 {
                 assert_eq!((here.1 - here.0, here.1), (22, eb.snd), "{backend} {i}: sent before it began");
                 continue;
             }
-            let there = trace.chain(b, OpKind::Send, range::EXACT);
+            let there = trace.chain(b, OpKind::Send, RangeHow::Exact);
             assert_eq!(there.1, here.1, "{backend} {i}");
         }
     }
@@ -252,8 +252,8 @@ fn descriptors_that_are_handed_on_keep_their_flow() {
         let (fa, fb) = (ids(&a), ids(&b));
         let trace = rec.stop();
         let (fa, fb) = (trace.flow(fa), trace.flow(fb));
-        let sent = trace.chain(fa, OpKind::Send, range::EXACT);
-        assert_eq!(sent, trace.chain(fb, OpKind::Recv, range::EXACT), "{backend}");
+        let sent = trace.chain(fa, OpKind::Send, RangeHow::Exact);
+        assert_eq!(sent, trace.chain(fb, OpKind::Recv, RangeHow::Exact), "{backend}");
         assert_eq!(sent.1 - sent.0, 41);
         let tasks: std::collections::HashSet<_> = trace.moved(fa, OpKind::Send).iter().map(|o| o.task).collect();
         assert_eq!(tasks.len(), 3, "{backend}: three tasks sent");
@@ -371,7 +371,10 @@ fn datagrams_have_an_endpoint_a_peer_and_dns_is_read() {
         assert_eq!((count(one.flow, OpKind::Recv), count(one.flow, OpKind::Send)), (3, 3), "{backend}");
         assert_eq!((count(two.flow, OpKind::Recv), count(two.flow, OpKind::Send)), (1, 1), "{backend}");
         assert_eq!((count(fc, OpKind::Send), count(fc, OpKind::Recv)), (3, 3), "{backend}");
-        assert_eq!(trace.chain(fc, OpKind::Send, range::COUNTED), trace.chain(one.flow, OpKind::Recv, range::COUNTED));
+        assert_eq!(
+            trace.chain(fc, OpKind::Send, RangeHow::Counted),
+            trace.chain(one.flow, OpKind::Recv, RangeHow::Counted)
+        );
         let read: Vec<_> = trace
             .messages
             .iter()
@@ -462,7 +465,7 @@ fn equal_addresses_in_two_namespaces_do_not_mix() {
             let (a, b) = (trace.flow(a), trace.flow(b));
             let (ea, eb) = (trace.first_endpoint(a).expect("told"), trace.first_endpoint(b).expect("told"));
             assert_eq!((ea.netns, eb.netns, eb.lport), (net, net, 5432), "{backend}");
-            assert_eq!(trace.chain(a, OpKind::Send, range::EXACT), trace.chain(b, OpKind::Recv, range::EXACT));
+            assert_eq!(trace.chain(a, OpKind::Send, RangeHow::Exact), trace.chain(b, OpKind::Recv, RangeHow::Exact));
         }
         assert_ne!(one.2, two.2);
         drop(ns);
@@ -506,6 +509,6 @@ fn a_published_port_matches_by_numbers() {
         let (ec, es) = (trace.first_endpoint(c).expect("told"), trace.first_endpoint(s).expect("told"));
         assert_eq!((ec.rport, es.lport), (8080, 9090), "{backend}: the ends do not agree on the port");
         assert_eq!((ec.snd, ec.rcv), (es.rcv, es.snd), "{backend}: but on the numbers");
-        assert_eq!(trace.chain(c, OpKind::Send, range::EXACT), trace.chain(s, OpKind::Recv, range::EXACT));
+        assert_eq!(trace.chain(c, OpKind::Send, RangeHow::Exact), trace.chain(s, OpKind::Recv, RangeHow::Exact));
     }
 }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 use wakepath_model::folder::{Durability, Folder, FolderWriter, Host, Options, Overwrite, TableSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndedBy, Event, FlowStateRow, OpKind, OpRow, Table, TaskRow, TcpState, life, range};
+use wakepath_model::rows::{EndedBy, Event, FlowStateRow, OpKind, OpRow, RangeHow, Table, TaskRow, TcpState, life};
 
 /// Writes a trace N times as long
 #[derive(Parser)]
@@ -181,7 +181,7 @@ fn endings(host: &Host, at: MonoNs) -> Vec<Event> {
         task: TaskId::UNKNOWN,
         result: 0,
         kind: OpKind::Close,
-        range: range::NONE,
+        range: RangeHow::None,
         flags: 0,
         syscall: 0,
         cpu: 0,

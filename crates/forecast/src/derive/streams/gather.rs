@@ -5,7 +5,7 @@ use super::find::{Bulk, Side};
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, MonoNs};
-use wakepath_model::rows::{EndedBy, Event, OpKind, OpRow, Table, WaitRow, range};
+use wakepath_model::rows::{EndedBy, Event, OpKind, OpRow, RangeHow, Table, WaitRow};
 
 /// Most entries of each list of a stream. What comes later is not looked at: the begin stands for it.
 const KEPT_MAX: usize = 1 << 17;
@@ -191,7 +191,7 @@ impl Reading<'_> {
         } else {
             keep(&mut seen.reads, &mut seen.is_cut, done);
             keep(&mut seen.arrivals, &mut seen.is_cut, Arrival { at, end: o.end, woke: false });
-            if o.range == range::GAP {
+            if o.range == RangeHow::Gap {
                 seen.missing += self.last.map_or(0, |last| o.start.saturating_sub(last));
             }
         }
