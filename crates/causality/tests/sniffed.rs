@@ -7,7 +7,7 @@ use proptest::test_runner::RngSeed;
 use support::{Found, found};
 use wakepath_causality::evidence::Rule;
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
-use wakepath_model::rows::{SniffedExchangeRow, SniffedFlowRow};
+use wakepath_model::rows::{ExchangeKind, SniffedExchangeRow, SniffedFlowRow};
 use wakepath_testkit::recording::{Cuts, HostRows, Recording};
 use wakepath_testkit::truth::Verdict;
 use wakepath_testkit::wired::{Ids, Plan, simulate};
@@ -96,7 +96,7 @@ fn absurd(rows: &[(u8, [u8; 12], [u64; 4])]) -> HostRows {
     for &(what, small, [a, b, c, d]) in rows {
         let few = |i: usize| u64::from(small[i] % 3);
         let flow = SniffedFlowId(few(0));
-        if what == 0 || what == 8 {
+        let Ok(what) = ExchangeKind::try_from(what) else {
             let row = SniffedFlowRow {
                 at: MonoNs(a),
                 flow,
@@ -109,7 +109,7 @@ fn absurd(rows: &[(u8, [u8; 12], [u64; 4])]) -> HostRows {
             };
             tap.rows.push(row.into());
             continue;
-        }
+        };
         let row = SniffedExchangeRow {
             at: MonoNs(b),
             flow,

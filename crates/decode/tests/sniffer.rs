@@ -6,7 +6,7 @@ use fnv::FnvHasher;
 use std::hash::Hasher as _;
 use wakepath_decode::network::{Sniffer, SnifferOptions};
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{OPEN, end_how, exchange_row, flow_row, side_how};
+use wakepath_model::rows::{ExchangeKind, OPEN, end_how, flow_row, side_how};
 use wakepath_wire::packet::{Packet, link};
 use wire::*;
 
@@ -52,7 +52,7 @@ fn the_service_time_runs_between_the_last_packets_of_the_heads() {
         frames.push(tcp.data((20 + i as u64) * MS, false, part));
     }
     let rows = sniff(&frames);
-    let e = rows.of(exchange_row::ANSWERED)[0];
+    let e = rows.of(ExchangeKind::Answered)[0];
     assert_eq!([e.request_first, e.request_head, e.request_last], [10, 12, 13].map(|ms| MonoNs(ms * MS)));
     assert_eq!([e.reply_first, e.reply_head, e.reply_last], [20, 21, 22].map(|ms| MonoNs(ms * MS)));
     assert_eq!((e.request_packets, e.reply_packets), (4, 3));
@@ -110,7 +110,7 @@ fn of_a_pipeline_with_a_hole_nothing_is_paired_that_could_be_wrong() {
     let answered = rows.lines().into_iter().filter(|l| l.starts_with("answered")).collect::<Vec<_>>();
     assert_eq!(answered, ["answered GET /one 200"]);
     // Nor is it known whether the second one is to a HEAD, so that its length does not say where the third begins.
-    assert_eq!(rows.of(exchange_row::REPLY_ONLY).len(), 1);
+    assert_eq!(rows.of(ExchangeKind::ReplyOnly).len(), 1);
 }
 
 #[test]
@@ -172,9 +172,9 @@ fn a_reply_too_many_undoes_what_was_paired_on_trial() {
     frames.push(tcp.data(5 * MS, false, &ok(3)));
     frames.extend(tcp.close(6 * MS));
     let rows = sniff(&frames);
-    assert!(rows.of(exchange_row::ANSWERED).is_empty(), "{:?}", rows.lines());
-    assert_eq!(rows.of(exchange_row::REPLY_MISSED).len(), 2);
-    assert_eq!(rows.of(exchange_row::REPLY_ONLY).len(), 3);
+    assert!(rows.of(ExchangeKind::Answered).is_empty(), "{:?}", rows.lines());
+    assert_eq!(rows.of(ExchangeKind::ReplyMissed).len(), 2);
+    assert_eq!(rows.of(ExchangeKind::ReplyOnly).len(), 3);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn only_one_direction_is_captured() {
             .collect()
     };
     let rows = sniff(&requests);
-    assert!(rows.of(exchange_row::ANSWERED).is_empty());
+    assert!(rows.of(ExchangeKind::Answered).is_empty());
     assert_eq!(rows.exchanges.len(), 5, "{:?}", rows.lines());
 }
 
@@ -308,7 +308,7 @@ fn memory_is_bounded_by_flows_and_by_held_bytes() {
         frames.push(tcp.data(at + 4000, false, &ok(1)));
     }
     let rows = sniff_with(&frames, options);
-    assert_eq!(rows.of(exchange_row::ANSWERED).len(), 1000);
+    assert_eq!(rows.of(ExchangeKind::Answered).len(), 1000);
     assert_eq!(rows.count_of("net.flows_limit"), 900);
     let flows = rows.last_flows();
     assert_eq!(flows.iter().filter(|f| f.what == flow_row::FORGOTTEN).count(), 900);

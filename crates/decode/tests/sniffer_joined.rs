@@ -4,7 +4,7 @@
 mod wire;
 
 use wakepath_decode::network::SnifferOptions;
-use wakepath_model::rows::{exchange_row, flow_row, side_how};
+use wakepath_model::rows::{ExchangeKind, flow_row, side_how};
 use wire::*;
 
 const MS: u64 = 1_000_000;
@@ -36,7 +36,7 @@ fn exchanges(
 /// All are paired, at the right service, and nothing is blamed.
 fn assert_paired(frames: &[Frame], count: usize, server_port: u16, protocol: &str) {
     let rows = sniff(frames);
-    assert_eq!(rows.of(exchange_row::ANSWERED).len(), count, "{:#?} {:?}", rows.lines(), rows.defects);
+    assert_eq!(rows.of(ExchangeKind::Answered).len(), count, "{:#?} {:?}", rows.lines(), rows.defects);
     assert!(rows.flows.iter().all(|f| f.server_port == server_port), "from the first row on: {:?}", rows.flows);
     assert_eq!(rows.flows[0].what, flow_row::BEGIN);
     assert_eq!(rows.text(rows.flow().protocol), protocol);
@@ -159,11 +159,11 @@ fn a_flow_that_stays_undecided_is_told_all_the_same() {
     let mut tcp = under_way(40_000, 6379);
     let frames = exchanges(&mut tcp, list, 300, |_| list.to_vec(), |_| list.to_vec());
     let rows = sniff(&frames);
-    assert_eq!(rows.of(exchange_row::ANSWERED).len(), 300, "{:?}", rows.defects);
+    assert_eq!(rows.of(ExchangeKind::Answered).len(), 300, "{:?}", rows.defects);
     assert_eq!((rows.flow().server_port, rows.flow().side), (6379, side_how::PORT));
     // with no room to keep anything the port decides at once
     let rows = sniff_with(&frames, SnifferOptions { held_bytes_max: 1, ..SnifferOptions::default() });
-    assert_eq!(rows.of(exchange_row::ANSWERED).len(), 300);
+    assert_eq!(rows.of(ExchangeKind::Answered).len(), 300);
 }
 
 #[test]
@@ -175,6 +175,6 @@ fn a_side_that_was_taken_wrongly_for_long_is_taken_otherwise_when_something_show
     let rows = sniff(&frames);
     let flows = rows.last_flows();
     assert_eq!(flows.iter().map(|f| f.server_port).collect::<Vec<_>>(), [6379, 61_616]);
-    let right = rows.of(exchange_row::ANSWERED).iter().filter(|e| e.flow == flows[1].flow).count();
+    let right = rows.of(ExchangeKind::Answered).iter().filter(|e| e.flow == flows[1].flow).count();
     assert!(right >= 50, "{right}");
 }

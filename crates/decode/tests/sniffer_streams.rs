@@ -4,7 +4,7 @@ mod wire;
 
 use wakepath_decode::network::SnifferOptions;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{SniffedFlowRow, exchange_row, flow_row};
+use wakepath_model::rows::{ExchangeKind, SniffedFlowRow, flow_row};
 use wire::*;
 
 #[test]
@@ -335,7 +335,7 @@ fn the_last_row_of_a_request_is_not_older_than_those_before() {
     let rows = sniff(&frames);
     let of_it: Vec<_> = rows.exchanges.iter().map(|row| (row.at, row.what)).collect();
     assert!(of_it.len() > 2 && of_it.is_sorted_by_key(|row| row.0), "{of_it:?}");
-    assert_eq!(of_it.last().map(|row| row.1), Some(exchange_row::UNANSWERED));
+    assert_eq!(of_it.last().map(|row| row.1), Some(ExchangeKind::Unanswered));
 }
 
 #[test]
@@ -351,9 +351,9 @@ fn a_question_to_all_owes_no_answer() {
         ];
         let rows = sniff(&frames);
         let count = |what| rows.of(what).len();
-        assert_eq!((count(exchange_row::NO_REPLY), count(exchange_row::UNSOLICITED)), (2, 1), "{:?}", rows.lines());
+        assert_eq!((count(ExchangeKind::NoReply), count(ExchangeKind::Unsolicited)), (2, 1), "{:?}", rows.lines());
         assert!(rows.exchanges.len() == 3 && rows.defects.is_empty(), "{:?} {:?}", rows.lines(), rows.defects);
     }
     let rows = sniff(&[udp(MS, ([10, 0, 0, 1], 40000), ([10, 0, 0, 2], 53), question, 1)]);
-    assert_eq!(rows.of(exchange_row::UNANSWERED).len(), 1);
+    assert_eq!(rows.of(ExchangeKind::Unanswered).len(), 1);
 }

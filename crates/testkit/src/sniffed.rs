@@ -19,7 +19,7 @@ use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{FolderError, FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{CommonNs, MonoNs, SniffedFlowId, StrId};
 use wakepath_model::intern::Interner;
-use wakepath_model::rows::{AnchorRow, OPEN, SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
+use wakepath_model::rows::{AnchorRow, ExchangeKind, OPEN, SniffedExchangeRow, SniffedFlowRow, flow_row, side_how};
 
 /// What the host's clock shows at microsecond 0.
 const CLOCK_NS: u64 = 1_000_000_000;
@@ -152,13 +152,13 @@ impl Script {
         let flow = SniffedFlowId(words[1].parse().unwrap_or_else(|_| panic!("{words:?}")));
         let mut r = SniffedExchangeRow { flow, ..Default::default() };
         r.what = match words[2] {
-            "answered" => exchange_row::ANSWERED,
-            "unanswered" => exchange_row::UNANSWERED,
-            "open" => exchange_row::OPEN,
-            "no_reply" => exchange_row::NO_REPLY,
-            "unsolicited" => exchange_row::UNSOLICITED,
-            "reply_only" => exchange_row::REPLY_ONLY,
-            "reply_missed" => exchange_row::REPLY_MISSED,
+            "answered" => ExchangeKind::Answered,
+            "unanswered" => ExchangeKind::Unanswered,
+            "open" => ExchangeKind::Open,
+            "no_reply" => ExchangeKind::NoReply,
+            "unsolicited" => ExchangeKind::Unsolicited,
+            "reply_only" => ExchangeKind::ReplyOnly,
+            "reply_missed" => ExchangeKind::ReplyMissed,
             w => panic!("{w}: not what becomes of an exchange"),
         };
         r.at = mono(words[3].parse().unwrap_or_else(|_| panic!("{words:?}")));
@@ -169,7 +169,7 @@ impl Script {
         let [request, reply] = keys.pair("bytes");
         r.request_start = keys.number("start").unwrap_or(self.steps.len() as u64 * 100_000);
         r.request_end = r.request_start + request;
-        let has_reply = matches!(r.what, exchange_row::ANSWERED | exchange_row::REPLY_ONLY);
+        let has_reply = matches!(r.what, ExchangeKind::Answered | ExchangeKind::ReplyOnly);
         (r.reply_start, r.reply_end) = if has_reply { (0, reply) } else { (OPEN, OPEN) };
         (r.request_first, r.request_head) = (keys.time("first"), keys.time("head"));
         (r.reply_first, r.reply_head, r.reply_last) = (keys.time("rfirst"), keys.time("rhead"), keys.time("last"));

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::defects;
 use wakepath_model::folder::{Host, TableSet};
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
-use wakepath_model::rows::{Event, LossRow, SniffedExchangeRow, Table, exchange_row, flow_row};
+use wakepath_model::rows::{Event, ExchangeKind, LossRow, SniffedExchangeRow, Table, flow_row};
 
 /// An address, IPv4 in the first four bytes.
 pub(crate) type Address = [u8; 16];
@@ -98,7 +98,7 @@ impl Seen {
     }
 
     fn exchange(&mut self, flow: &mut Flow, r: &SniffedExchangeRow) {
-        if r.what == exchange_row::REPLY_ONLY {
+        if r.what == ExchangeKind::ReplyOnly {
             self.unseen.entry(flow.server).or_default().push(flow.since, r.reply_last.0.max(r.at.0));
         }
         flow.since = flow.since.max(r.at.0);

@@ -178,7 +178,7 @@ impl Encoder {
         self.flows[flow].exchange(r);
         mask |= self.identifiers(r);
         mask |= self.anomalies(r);
-        self.body.extend_from_slice(&[r.what, r.request_how.min(15) << 4 | r.reply_how.min(15)]);
+        self.body.extend_from_slice(&[r.what as u8, r.request_how.min(15) << 4 | r.reply_how.min(15)]);
         varint(&mut self.body, u64::from(r.status));
         varint(&mut self.body, u64::from(r.request_packets));
         varint(&mut self.body, u64::from(r.reply_packets));

@@ -63,7 +63,7 @@ prop_compose! {
         missing_bytes in small(any::<u32>(), 0),
         s in prop::array::uniform4(string()),
         (status, what, kind, flags, how, interim) in
-            (any::<u16>(), any::<u8>(), any::<u8>(), 0u8..6, 0u8..=255, small(any::<u8>(), 0)),
+            (any::<u16>(), proptest::sample::select(ExchangeKind::ALL), any::<u8>(), 0u8..6, 0u8..=255, small(any::<u8>(), 0)),
     ) -> Event {
         Event::SniffedExchange(SniffedExchangeRow {
             at: t[0], flow: SniffedFlowId(flow),
@@ -309,7 +309,7 @@ fn a_record_is_small_against_the_packets_it_stands_for() {
             verb: StrId(3),
             target: StrId(4 + (i % 2) as u32),
             status: 200,
-            what: exchange_row::ANSWERED,
+            what: ExchangeKind::Answered,
             request_how: end_how::FRAMED,
             reply_how: end_how::FRAMED,
             ..SniffedExchangeRow::default()

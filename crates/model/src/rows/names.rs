@@ -1,8 +1,8 @@
 //! Numbers of rows as words.
 
 use super::{
-    STATE_UNKNOWN, access, context, end_how, exchange_row, fault, flow_row, input, life, limit, mark, role, runtime,
-    seen, side_how, strength, witness,
+    STATE_UNKNOWN, access, context, end_how, fault, flow_row, input, life, limit, mark, role, runtime, seen, side_how,
+    strength, witness,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -79,12 +79,6 @@ words! {
     }
     /// Who reset a sniffed flow; none is empty.
     reset_by(u8) { 0 => "", 1 => "client", 2 => "server" }
-    /// What became of a sniffed exchange.
-    exchange_row(u8) {
-        exchange_row::ANSWERED => "answered", exchange_row::UNANSWERED => "unanswered", exchange_row::OPEN => "open",
-        exchange_row::NO_REPLY => "no_reply", exchange_row::UNSOLICITED => "unsolicited",
-        exchange_row::REPLY_ONLY => "reply_only", exchange_row::REPLY_MISSED => "reply_missed",
-    }
     /// How well a link is known; none is empty.
     strength(u8) {
         strength::NONE => "", strength::SEEN => "seen", strength::SHOWN => "shown", strength::HABIT => "habit",

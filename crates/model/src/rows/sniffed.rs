@@ -2,8 +2,8 @@
 
 use super::{OPEN, failed, names};
 use crate::ids::{MonoNs, SniffedFlowId, StrId};
-use crate::table;
 use crate::table::{Kind, Value, optional};
+use crate::{codes, table};
 
 /// Why a row of `sniffed_flows` was written: [`super::SniffedFlowRow::what`].
 pub mod flow_row {
@@ -93,22 +93,24 @@ table! {
     }
 }
 
-/// What became of a sniffed exchange: [`super::SniffedExchangeRow::what`].
-pub mod exchange_row {
-    /// Request and reply.
-    pub const ANSWERED: u8 = 1;
-    /// The flow ended, or was reset, before a reply.
-    pub const UNANSWERED: u8 = 2;
-    /// Still without its whole reply when this row was written; a later row of the same request says more, if there is one.
-    pub const OPEN: u8 = 3;
-    /// A request that gets no reply.
-    pub const NO_REPLY: u8 = 4;
-    /// A message that answers nothing and asks nothing (its times and bytes are those of the reply where the server sent it).
-    pub const UNSOLICITED: u8 = 5;
-    /// A reply whose request was not captured or could not be told.
-    pub const REPLY_ONLY: u8 = 6;
-    /// A request whose reply was not captured or could not be told.
-    pub const REPLY_MISSED: u8 = 7;
+codes! {
+    /// What became of a sniffed exchange: [`super::SniffedExchangeRow::what`].
+    ExchangeKind(u8) {
+        /// Request and reply.
+        Answered = 1 => "answered",
+        /// The flow ended, or was reset, before a reply.
+        Unanswered = 2 => "unanswered",
+        /// Still without its whole reply when this row was written; a later row of the same request says more, if there is one.
+        Open = 3 => "open",
+        /// A request that gets no reply.
+        NoReply = 4 => "no_reply",
+        /// A message that answers nothing and asks nothing (its times and bytes are those of the reply where the server sent it).
+        Unsolicited = 5 => "unsolicited",
+        /// A reply whose request was not captured or could not be told.
+        ReplyOnly = 6 => "reply_only",
+        /// A request whose reply was not captured or could not be told.
+        ReplyMissed = 7 => "reply_missed",
+    }
 }
 
 table! {
@@ -176,13 +178,13 @@ table! {
         detail: StrId,
         /// Status code where the protocol has one, else 0.
         status: u16,
-        /// One of [`exchange_row`].
-        what: u8 => words(names::exchange_row),
+        /// What became of it.
+        what: ExchangeKind,
         /// One of [`super::witness`].
         witness_kind: u8 => words_or_none(names::witness_kind),
         /// One of [`super::failed`]: what the reply says.
         failed: u8 => hidden().also(&[optional("failed", Kind::Bool, " The reply says failure; none where it was not read.", |r| {
-            failed::value(r.failed, r.what == exchange_row::ANSWERED)
+            failed::value(r.failed, r.what == ExchangeKind::Answered)
         })]),
         /// 1 = attributes were cut by the end of what was captured.
         cut: u8 => flag(),
