@@ -7,7 +7,7 @@ use proptest::test_runner::RngSeed;
 use support::{Found, found};
 use wakepath_causality::evidence::Rule;
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
-use wakepath_model::rows::{ExchangeKind, SniffedExchangeRow, SniffedFlowRow};
+use wakepath_model::rows::{ExchangeKind, FlowRowKind, SniffedExchangeRow, SniffedFlowRow};
 use wakepath_testkit::recording::{Cuts, HostRows, Recording};
 use wakepath_testkit::truth::Verdict;
 use wakepath_testkit::wired::{Ids, Plan, simulate};
@@ -102,7 +102,7 @@ fn absurd(rows: &[(u8, [u8; 12], [u64; 4])]) -> HostRows {
                 flow,
                 client: [small[1] % 2; 16],
                 server: [small[2] % 2; 16],
-                what: small[3] % 7,
+                what: FlowRowKind::ALL[usize::from(small[3]) % 6],
                 family: u16::from(small[4]),
                 ip_protocol: if small[5] < 200 { 6 } else { 17 },
                 ..Default::default()

@@ -6,7 +6,7 @@ use fnv::FnvHasher;
 use std::hash::Hasher as _;
 use wakepath_decode::network::{Sniffer, SnifferOptions};
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{ExchangeKind, OPEN, end_how, flow_row, side_how};
+use wakepath_model::rows::{ExchangeKind, FlowRowKind, OPEN, ResetBy, SideHow, end_how};
 use wakepath_wire::packet::{Packet, link};
 use wire::*;
 
@@ -25,7 +25,7 @@ fn one_exchange_with_all_its_times_and_numbers() {
     assert_eq!((e.request_packets, e.reply_packets, e.missing_bytes), (1, 1, 0));
     assert_eq!((e.request_how, e.reply_how), (end_how::FRAMED, end_how::FRAMED));
     let f = rows.flow();
-    assert_eq!((f.what, f.side, f.reset_by), (flow_row::FIN, side_how::HANDSHAKE, 0));
+    assert_eq!((f.what, f.side, f.reset_by), (FlowRowKind::Fin, SideHow::Handshake, ResetBy::Nobody));
     assert_eq!((f.syn, f.syn_ack, f.ack), (MonoNs(MS), MonoNs(MS + 1000), MonoNs(MS + 2000)));
     assert_eq!(f.origin, [request, (1 << 32) + 5001]);
     assert_eq!(f.packets, [5, 3]);
@@ -119,14 +119,14 @@ fn a_refused_connection_and_a_reset_amid_a_request() {
     let syn = tcp.raw(MS, true, SYN, 1000, 0, &[]);
     let refusal = tcp.raw(2 * MS, false, RST | ACK, 0, 1001, &[]);
     let refused = sniff(&[syn, refusal]).flow();
-    assert_eq!((refused.what, refused.reset_by, refused.syn), (flow_row::RESET, 2, MonoNs(MS)));
+    assert_eq!((refused.what, refused.reset_by, refused.syn), (FlowRowKind::Reset, ResetBy::Server, MonoNs(MS)));
 
     let (mut tcp, mut frames) = simple();
     frames.push(tcp.data(10 * MS, true, &get("/never")));
     frames.push(tcp.raw(11 * MS, true, RST, tcp.seq[0], 0, &[]));
     let rows = sniff(&frames);
     assert_eq!(rows.lines(), ["answered GET /a 200", "unanswered GET /never"]);
-    assert_eq!((rows.flow().what, rows.flow().reset_by), (flow_row::RESET, 1));
+    assert_eq!((rows.flow().what, rows.flow().reset_by), (FlowRowKind::Reset, ResetBy::Client));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_client_that_closes_its_half_still_gets_its_reply() {
     assert_eq!(rows.lines(), ["answered GET / 200"]);
     let e = rows.exchanges[0];
     assert_eq!((e.reply_how, e.reply_last, e.reply_packets), (end_how::CLOSE, MonoNs(6 * MS), 2));
-    assert_eq!(rows.flow().what, flow_row::FIN);
+    assert_eq!(rows.flow().what, FlowRowKind::Fin);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn joined_in_the_middle_the_flow_is_picked_up_where_a_message_begins() {
     ];
     let rows = sniff(&frames);
     assert_eq!(rows.lines(), ["answered GET /first 200", "answered GET /second 200"]);
-    assert_eq!((rows.flow().side, rows.flow().server_port), (side_how::PROTOCOL, 12345));
+    assert_eq!((rows.flow().side, rows.flow().server_port), (SideHow::Protocol, 12345));
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn tls_is_opaque_and_still_counted() {
     let rows = sniff(&frames);
     let f = rows.flow();
     assert_eq!((rows.text(f.reason), rows.text(f.protocol)), ("encrypted (TLS)", ""));
-    assert_eq!((f.stream_bytes, f.what, f.ack), ([511, 6], flow_row::FIN, MonoNs(MS + 2000)));
+    assert_eq!((f.stream_bytes, f.what, f.ack), ([511, 6], FlowRowKind::Fin, MonoNs(MS + 2000)));
 }
 
 #[test]
@@ -292,8 +292,8 @@ fn an_open_exchange_is_told_again_and_again_and_then_once_more() {
     sniffer.finish();
     assert_eq!(sniffer.out().lines().last().unwrap(), "answered GET /slow 200");
     assert_eq!(sniffer.so_far().exchanges, 1);
-    let whats: Vec<u8> = sniffer.out().flows.iter().map(|f| f.what).collect();
-    assert_eq!(whats, [flow_row::BEGIN, flow_row::UPDATE, flow_row::CAPTURE_END]);
+    let whats: Vec<_> = sniffer.out().flows.iter().map(|f| f.what).collect();
+    assert_eq!(whats, [FlowRowKind::Begin, FlowRowKind::Update, FlowRowKind::CaptureEnd]);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn memory_is_bounded_by_flows_and_by_held_bytes() {
     assert_eq!(rows.of(ExchangeKind::Answered).len(), 1000);
     assert_eq!(rows.count_of("net.flows_limit"), 900);
     let flows = rows.last_flows();
-    assert_eq!(flows.iter().filter(|f| f.what == flow_row::FORGOTTEN).count(), 900);
+    assert_eq!(flows.iter().filter(|f| f.what == FlowRowKind::Forgotten).count(), 900);
 
     let options = SnifferOptions { held_bytes_max: 10_000, ..SnifferOptions::default() };
     let mut tcp = Tcp::new(40000, 80);
@@ -333,7 +333,7 @@ fn what_is_silent_for_long_is_forgotten() {
     let mut sniffer = Sniffer::new(Rows::default(), SnifferOptions::default());
     frames.iter().for_each(|frame| sniffer.packet(&frame.packet()));
     (1..=30).for_each(|s| sniffer.idle(MonoNs(s * 5000 * MS)));
-    assert_eq!(sniffer.out().flow().what, flow_row::FORGOTTEN);
+    assert_eq!(sniffer.out().flow().what, FlowRowKind::Forgotten);
 }
 
 #[test]
@@ -417,7 +417,7 @@ fn a_packet_with_a_time_of_its_own_disturbs_nothing() {
             all[i].at = odd;
             let rows = sniff(&all);
             assert_eq!(rows.lines(), ["answered GET /a 200"], "packet {i} at {odd}");
-            assert_eq!((rows.flow().what, rows.last_flows().len()), (flow_row::FIN, 1));
+            assert_eq!((rows.flow().what, rows.last_flows().len()), (FlowRowKind::Fin, 1));
             assert_eq!(rows.count_of("net.time_jumps"), 1);
         }
     }
@@ -431,7 +431,7 @@ fn time_may_jump_by_years_in_either_direction() {
     let all: Vec<Frame> = at(3).chain(at(250)).chain(at(2)).collect();
     let rows = sniff(&all);
     assert_eq!(rows.lines(), ["answered GET /a 200"; 3]);
-    let ended = rows.flows.iter().filter(|f| f.what == flow_row::FIN).count();
+    let ended = rows.flows.iter().filter(|f| f.what == FlowRowKind::Fin).count();
     assert_eq!((ended, rows.count_of("net.time_jumps")), (3, 0));
     let took = rows.exchanges.iter().map(|e| e.reply_last.0 - e.request_first.0).collect::<Vec<_>>();
     assert_eq!(took, [3 * MS; 3]);

@@ -4,7 +4,7 @@
 mod wire;
 
 use wakepath_decode::network::SnifferOptions;
-use wakepath_model::rows::{ExchangeKind, flow_row, side_how};
+use wakepath_model::rows::{ExchangeKind, FlowRowKind, SideHow};
 use wire::*;
 
 const MS: u64 = 1_000_000;
@@ -38,7 +38,7 @@ fn assert_paired(frames: &[Frame], count: usize, server_port: u16, protocol: &st
     let rows = sniff(frames);
     assert_eq!(rows.of(ExchangeKind::Answered).len(), count, "{:#?} {:?}", rows.lines(), rows.defects);
     assert!(rows.flows.iter().all(|f| f.server_port == server_port), "from the first row on: {:?}", rows.flows);
-    assert_eq!(rows.flows[0].what, flow_row::BEGIN);
+    assert_eq!(rows.flows[0].what, FlowRowKind::Begin);
     assert_eq!(rows.text(rows.flow().protocol), protocol);
     assert_eq!(rows.flow().reordered, [0, 0], "the packets are in order");
     assert_eq!(rows.flow().missing_bytes, [0, 0]);
@@ -150,7 +150,7 @@ fn what_a_server_of_a_high_port_serves_is_its_own_whatever_the_ports_of_its_clie
     assert_eq!(last.len(), 3);
     assert!(last.iter().skip(1).all(|f| f.server_port == 50_000), "{last:?}");
     // two ports of the same sort: a guess, and said so
-    assert_eq!(sniff(&talk(45_000, 50_000, MS)).flow().side, side_how::GUESSED);
+    assert_eq!(sniff(&talk(45_000, 50_000, MS)).flow().side, SideHow::Guessed);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_flow_that_stays_undecided_is_told_all_the_same() {
     let frames = exchanges(&mut tcp, list, 300, |_| list.to_vec(), |_| list.to_vec());
     let rows = sniff(&frames);
     assert_eq!(rows.of(ExchangeKind::Answered).len(), 300, "{:?}", rows.defects);
-    assert_eq!((rows.flow().server_port, rows.flow().side), (6379, side_how::PORT));
+    assert_eq!((rows.flow().server_port, rows.flow().side), (6379, SideHow::Port));
     // with no room to keep anything the port decides at once
     let rows = sniff_with(&frames, SnifferOptions { held_bytes_max: 1, ..SnifferOptions::default() });
     assert_eq!(rows.of(ExchangeKind::Answered).len(), 300);

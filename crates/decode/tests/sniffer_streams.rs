@@ -4,7 +4,7 @@ mod wire;
 
 use wakepath_decode::network::SnifferOptions;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{ExchangeKind, SniffedFlowRow, flow_row};
+use wakepath_model::rows::{ExchangeKind, FlowRowKind, SniffedFlowRow};
 use wire::*;
 
 #[test]
@@ -217,7 +217,7 @@ fn a_port_that_is_used_again_is_another_flow() {
     let rows = sniff(&frames);
     assert_eq!(rows.lines(), ["answered GET /a 200", "answered GET /second 200"]);
     let flows = rows.last_flows();
-    assert_eq!(flows.iter().map(|f| f.what).collect::<Vec<_>>(), [flow_row::FIN, flow_row::CAPTURE_END]);
+    assert_eq!(flows.iter().map(|f| f.what).collect::<Vec<_>>(), [FlowRowKind::Fin, FlowRowKind::CaptureEnd]);
     assert_ne!(flows[0].flow, flows[1].flow);
 }
 
@@ -242,7 +242,7 @@ fn both_ends_close_at_once() {
     frames.push(tcp.raw(9 * MS, true, ACK, client + 1, server + 1, &[]));
     frames.push(tcp.raw(9 * MS + 10, false, ACK, server + 1, client + 1, &[]));
     let rows = sniff(&frames);
-    assert_eq!((rows.flow().what, rows.flow().packets), (flow_row::FIN, [5, 4]));
+    assert_eq!((rows.flow().what, rows.flow().packets), (FlowRowKind::Fin, [5, 4]));
     assert_eq!(rows.last_flows().len(), 1);
 }
 

@@ -34,7 +34,7 @@ pub use operations::{InputRow, OpKind, OpRow, PollRow, RangeHow, input, op_flag}
 pub use packets::{PacketRow, context};
 pub use placements::PlacementRow;
 pub use recording::{AnchorRow, LossRow};
-pub use sniffed::{ExchangeKind, SniffedExchangeRow, SniffedFlowRow, flow_row, side_how};
+pub use sniffed::{ExchangeKind, FlowRowKind, ResetBy, SideHow, SniffedExchangeRow, SniffedFlowRow};
 pub use tasks::{HandoverRow, StreamRow, TaskRow, life, runtime, strength};
 pub use waits::{EndedBy, Park, ParkRow, RanRow, STATE_UNKNOWN, StackRow, StayRow, WaitRow, gaps};
 

@@ -6,7 +6,7 @@ use crate::recording::{Announced, HostRows, Recording};
 use crate::tap::Passing;
 use crate::truth::Call;
 use std::collections::BTreeMap;
-use wakepath_model::rows::{Event, ExchangeKind, Side, flow_row, seen};
+use wakepath_model::rows::{Event, ExchangeKind, FlowRowKind, Side, seen};
 
 const US: u64 = 1_000;
 const SECOND: u64 = 1_000_000_000;
@@ -356,7 +356,7 @@ impl Sim {
             }
             if begun.insert(p.flow) {
                 let at = if no_request { p.reply_at.0 } else { p.request_at.0 };
-                tap.sniffed_flow(at - US, &p, flow_row::BEGIN, !no_request);
+                tap.sniffed_flow(at - US, &p, FlowRowKind::Begin, !no_request);
             }
             if no_request {
                 p.what = ExchangeKind::ReplyOnly;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use support::{Tested, check, run, stderr, stdout, wakepath, widest};
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::Folder;
-use wakepath_model::rows::{Event, ExchangeKind, Table, flow_row};
+use wakepath_model::rows::{Event, ExchangeKind, FlowRowKind, Table};
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -481,7 +481,7 @@ fn every_request_on_an_interface_is_found() -> Tested {
     let host = &folder.hosts()[0];
     let ended = host
         .events(Table::SniffedFlow.into(), ..)
-        .filter(|e| matches!(e, Event::SniffedFlow(r) if r.server_port == port && r.what == flow_row::BEGIN))
+        .filter(|e| matches!(e, Event::SniffedFlow(r) if r.server_port == port && r.what == FlowRowKind::Begin))
         .count();
     assert_eq!(ended, 5);
     Ok(())

@@ -268,7 +268,7 @@ impl<I: FnMut(&[u8]) -> StrId> Reader<'_, '_, I> {
         }
         [r.syn, r.syn_ack, r.ack, r.at] = times.map(MonoNs);
         let [what, side] = self.c.array()?;
-        (r.what, r.side, r.reset_by) = (what, side >> 4, side & 15);
+        (r.what, r.side, r.reset_by) = (what.try_into()?, (side >> 4).try_into()?, (side & 15).try_into()?);
         if let Some(b) = before {
             (r.ip_protocol, r.family, r.tunnel, r.origin) = (b.ip_protocol, b.family, b.tunnel, b.origin);
             (r.client, r.server, r.client_port, r.server_port) = (b.client, b.server, b.client_port, b.server_port);

@@ -274,7 +274,7 @@ impl Encoder {
             let how = if t != 0 && t == before { time::FLOW } else { self.time(t) };
             mask |= (how as u16) << (2 * i);
         }
-        self.body.extend_from_slice(&[r.what, r.side << 4 | r.reset_by & 15]);
+        self.body.extend_from_slice(&[r.what as u8, (r.side as u8) << 4 | r.reset_by as u8]);
         if before.is_none() {
             self.body.push(r.ip_protocol);
             varint(&mut self.body, u64::from(r.family));

@@ -1,8 +1,7 @@
 //! Numbers of rows as words.
 
 use super::{
-    STATE_UNKNOWN, access, context, end_how, fault, flow_row, input, life, limit, mark, role, runtime, seen, side_how,
-    strength, witness,
+    STATE_UNKNOWN, access, context, end_how, fault, input, life, limit, mark, role, runtime, seen, strength, witness,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -67,18 +66,6 @@ words! {
         limit::PROCESSORS => "processors", limit::QUOTA => "quota", limit::AFFINITY => "affinity",
         limit::BACKLOG => "backlog", limit::BUFFERS => "buffers", limit::SYN_LINEAR => "syn_linear",
     }
-    /// Why a row of a sniffed flow was written.
-    flow_row(u8) {
-        flow_row::BEGIN => "begin", flow_row::UPDATE => "update", flow_row::FIN => "fin", flow_row::RESET => "reset",
-        flow_row::FORGOTTEN => "forgotten", flow_row::CAPTURE_END => "capture_end",
-    }
-    /// How the server's side is known.
-    side_how(u8) {
-        side_how::GUESSED => "guess", side_how::HANDSHAKE => "handshake", side_how::PROTOCOL => "protocol",
-        side_how::PORT => "port",
-    }
-    /// Who reset a sniffed flow; none is empty.
-    reset_by(u8) { 0 => "", 1 => "client", 2 => "server" }
     /// How well a link is known; none is empty.
     strength(u8) {
         strength::NONE => "", strength::SEEN => "seen", strength::SHOWN => "shown", strength::HABIT => "habit",

@@ -5,32 +5,48 @@ use crate::ids::{MonoNs, SniffedFlowId, StrId};
 use crate::table::{Kind, Value, optional};
 use crate::{codes, table};
 
-/// Why a row of `sniffed_flows` was written: [`super::SniffedFlowRow::what`].
-pub mod flow_row {
-    /// The flow's first packet was seen.
-    pub const BEGIN: u8 = 1;
-    /// It goes on; counts are those so far.
-    pub const UPDATE: u8 = 2;
-    /// Both directions were closed in order.
-    pub const FIN: u8 = 3;
-    /// It was reset.
-    pub const RESET: u8 = 4;
-    /// Nothing was seen of it for long, or its room was needed.
-    pub const FORGOTTEN: u8 = 5;
-    /// The capture ended.
-    pub const CAPTURE_END: u8 = 6;
+codes! {
+    /// Why a row of `sniffed_flows` was written: [`super::SniffedFlowRow::what`].
+    FlowRowKind(u8) {
+        /// The flow's first packet was seen.
+        Begin = 1 => "begin",
+        /// It goes on; counts are those so far.
+        Update = 2 => "update",
+        /// Both directions were closed in order.
+        Fin = 3 => "fin",
+        /// It was reset.
+        Reset = 4 => "reset",
+        /// Nothing was seen of it for long, or its room was needed.
+        Forgotten = 5 => "forgotten",
+        /// The capture ended.
+        CaptureEnd = 6 => "capture_end",
+    }
 }
 
-/// How it is known which side of a sniffed flow is the server: [`super::SniffedFlowRow::side`].
-pub mod side_how {
-    /// Not known: neither what was said nor the ports tell, and the server is a guess.
-    pub const GUESSED: u8 = 0;
-    /// By its SYN or SYN-ACK.
-    pub const HANDSHAKE: u8 = 1;
-    /// By what was said: one side asks, the other replies.
-    pub const PROTOCOL: u8 = 2;
-    /// By its port: one of a known protocol, one that serves other flows, or one that clients do not get.
-    pub const PORT: u8 = 3;
+codes! {
+    /// How it is known which side of a sniffed flow is the server: [`super::SniffedFlowRow::side`].
+    SideHow(u8) {
+        /// Not known: neither what was said nor the ports tell, and the server is a guess.
+        Guessed = 0 => "guess",
+        /// By its SYN or SYN-ACK.
+        Handshake = 1 => "handshake",
+        /// By what was said: one side asks, the other replies.
+        Protocol = 2 => "protocol",
+        /// By its port: one of a known protocol, one that serves other flows, or one that clients do not get.
+        Port = 3 => "port",
+    }
+}
+
+codes! {
+    /// Who reset a sniffed flow.
+    ResetBy(u8) {
+        /// Nobody.
+        Nobody = 0 => "",
+        /// The client.
+        Client = 1 => "client",
+        /// The server.
+        Server = 2 => "server",
+    }
 }
 
 table! {
@@ -82,12 +98,12 @@ table! {
         family: u16 => hidden(),
         /// IP protocol.
         ip_protocol: u8 => words_or_none(names::ip_protocol),
-        /// One of [`flow_row`].
-        what: u8 => words(names::flow_row),
-        /// One of [`side_how`].
-        side: u8 => named("side_by").words(names::side_how),
-        /// Who reset it: 1 = the client, 2 = the server, 0 = nobody.
-        reset_by: u8 => words_or_none(names::reset_by),
+        /// Why this row was written.
+        what: FlowRowKind,
+        /// How it is known who is the server.
+        side: SideHow => named("side_by"),
+        /// Who reset it.
+        reset_by: ResetBy,
         /// Zero.
         pad: [u8; 6],
     }

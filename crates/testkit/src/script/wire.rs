@@ -158,7 +158,7 @@ impl Player {
 
     fn pass(&mut self, host: usize, p: &Passing, is_new: bool) {
         let h = &mut self.out.hosts[host];
-        h.sniffed_flow(p.request_at.0 - 1, p, wakepath_model::rows::flow_row::BEGIN, is_new);
+        h.sniffed_flow(p.request_at.0 - 1, p, wakepath_model::rows::FlowRowKind::Begin, is_new);
         h.sniffed(p);
     }
 
