@@ -27,7 +27,7 @@ use network::is_local;
 use wakepath_causality::evidence::Class;
 use wakepath_causality::graph::{Index, is_futex};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
-use wakepath_model::rows::{WaitRow, cause, gaps};
+use wakepath_model::rows::{EndedBy, WaitRow, gaps};
 
 /// Most waits followed one inside the other.
 const DEPTH_MAX: usize = 500;
@@ -382,7 +382,7 @@ impl<'a> Walk<'a> {
         }
         let woken = index.common(f.host, w.woken.min(w.at).max(w.blocked));
         // nobody wakes a task that was preempted or still waits
-        if woken < self.at && w.cause != cause::PREEMPTED && w.cause != cause::OPEN {
+        if woken < self.at && w.cause != EndedBy::Preempted && w.cause != EndedBy::Open {
             self.ready(&f, woken, &w);
             if self.at <= f.floor {
                 return;
@@ -416,7 +416,7 @@ impl<'a> Walk<'a> {
         let end = match w.cause {
             // what its thread slept for meanwhile is another's
             _ if self.is_of_another(f, w) => None,
-            cause::TIMER => self.unanswered(host, w),
+            EndedBy::Timer => self.unanswered(host, w),
             _ => Some(EndpointId(w.object)),
         };
         let end = m.on.or(end);
@@ -450,23 +450,23 @@ impl<'a> Walk<'a> {
             return;
         }
         match w.cause {
-            cause::PREEMPTED => self.preempted(&f, w, what(None)),
-            cause::OPEN => {
+            EndedBy::Preempted => self.preempted(&f, w, what(None)),
+            EndedBy::Open => {
                 let state = if is_futex(w) { self.futex(host, w, TaskId::UNKNOWN).0 } else { State::Unknown };
                 let object = is_futex(w).then(|| locks::futex_name(w));
                 let by = self.holder(host, w).map(|holder| (host, holder));
                 self.tell_wait(&f, state, What { by, object, ..what(Some(reasons::OPEN)) });
             }
-            cause::TIMER => self.timed_out(f, w, syscall),
-            cause::STOPPED => self.stopped(&f, w, what(None)),
+            EndedBy::Timer => self.timed_out(f, w, syscall),
+            EndedBy::Stopped => self.stopped(&f, w, what(None)),
             // an imported trace knows who let it go on, and not who stopped it
-            cause::TASK | cause::UNKNOWN if w.is_stopped() => {
+            EndedBy::Task | EndedBy::Unknown if w.is_stopped() => {
                 self.stopped(&f, &WaitRow { by: TaskId::UNKNOWN, object: 0, ..*w }, what(None));
             }
-            cause::BLOCK if own::has_no_work(self.index, host, w) => {
+            EndedBy::Block if own::has_no_work(self.index, host, w) => {
                 self.tell_wait(&f, State::Blocked, what(Some(reasons::NO_WORK)));
             }
-            cause::BLOCK => {
+            EndedBy::Block => {
                 let fault = self.index.fault_around(host, w);
                 let is_outside = syscall.is_none() && w.is_uninterruptible() && !self.index.is_kernel(host, f.task);
                 let is_fault = fault.is_some() || is_outside;
@@ -474,8 +474,8 @@ impl<'a> Walk<'a> {
                 let object = fault.and_then(|f| f.1).or_else(|| own::device(w.object));
                 self.tell_wait(&f, state, What { object, ..what(None) });
             }
-            cause::TASK => self.woken_by(f, w, syscall),
-            cause::SOCKET => {
+            EndedBy::Task => self.woken_by(f, w, syscall),
+            EndedBy::Socket => {
                 let end = EndpointId(w.object);
                 if w.rcv_seq == 0 && w.by != TaskId::UNKNOWN && is_local(self.index, host, end) {
                     // the writer's own call: a UNIX socket or a pipe
@@ -485,11 +485,11 @@ impl<'a> Walk<'a> {
                     self.socket(f, w, end, syscall);
                 }
             }
-            cause::NET => {
+            EndedBy::Net => {
                 f.wait = f.wait.or(Some(State::Network));
                 self.network(f, w, syscall);
             }
-            cause::PACKET => {
+            EndedBy::Packet => {
                 f.wait = f.wait.or(Some(State::Network));
                 self.packet(f, w, syscall);
             }
@@ -592,9 +592,9 @@ fn because(reason: &'static str) -> What {
 /// that a time-out ended before the message came was for it too.
 fn is_by_message(w: &WaitRow, by: Option<(HostId, TaskId)>) -> bool {
     match w.cause {
-        cause::TIMER => timeouts::is_for_bytes(w),
-        cause::SOCKET | cause::NET | cause::PACKET => true,
-        cause::TASK => w.by != TaskId::UNKNOWN && by.is_some_and(|b| b.1 == w.by),
+        EndedBy::Timer => timeouts::is_for_bytes(w),
+        EndedBy::Socket | EndedBy::Net | EndedBy::Packet => true,
+        EndedBy::Task => w.by != TaskId::UNKNOWN && by.is_some_and(|b| b.1 == w.by),
         _ => false,
     }
 }

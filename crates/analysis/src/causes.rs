@@ -4,7 +4,7 @@
 
 use crate::reasons;
 use crate::slices::Slice;
-use wakepath_model::rows::{Cause as EndedBy, WaitRow};
+use wakepath_model::rows::{EndedBy, WaitRow};
 
 /// Interrupt lines of the keyboard and mouse controller of a PC.
 const INPUT_LINES: [u64; 2] = [1, 12];

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use wakepath_model::folder::{Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, TaskId};
-use wakepath_model::rows::{Event, OpRow, Side, Table, held, op};
+use wakepath_model::rows::{Event, OpKind, OpRow, Side, Table, held};
 
 /// From this share of a service's replies on they are told.
 const SHARE_MIN: f64 = 0.01;
@@ -42,11 +42,11 @@ struct Flow {
 impl Flow {
     fn step(&mut self, r: &OpRow) {
         match r.kind {
-            op::SEND if r.result > 0 && self.is_asked => {
+            OpKind::Send if r.result > 0 && self.is_asked => {
                 self.sent = Some(r.flags & held::BITS == held::NAGLE);
                 self.task = r.task;
             }
-            op::RECV if r.result > 0 => {
+            OpKind::Recv if r.result > 0 => {
                 // whoever closes behind a reply sends all of it at once, so only what is asked next ends one
                 if let Some(is_held) = self.sent.take() {
                     self.replies += 1;

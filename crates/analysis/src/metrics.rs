@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use wakepath_model::folder::Host;
 use wakepath_model::ids::{CommonNs, MonoNs, SniffedFlowId, StrId};
 use wakepath_model::intern::Interner;
-use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row, failed};
+use wakepath_model::rows::{ExchangeKind, OPEN, SniffedExchangeRow, failed};
 use wakepath_model::words;
 
 /// What a kind without room is called.
@@ -285,13 +285,13 @@ impl Metrics {
         texts: &impl Texts,
     ) {
         let is_late = self.roll(at);
-        if matches!(row.what, exchange_row::UNSOLICITED | exchange_row::REPLY_ONLY) {
+        if matches!(row.what, ExchangeKind::Unsolicited | ExchangeKind::ReplyOnly) {
             self.touch_service(service);
             self.services[service as usize].counting.add(row, false);
             return;
         }
         let k = self.kind_of(service, source, row, texts);
-        if row.what == exchange_row::OPEN {
+        if row.what == ExchangeKind::Open {
             return self.still_open(row, k, caller);
         }
         if !self.open.is_empty()
@@ -312,7 +312,7 @@ impl Metrics {
         let caller = &mut self.callers[caller as usize];
         caller.requests += 1;
         caller.rejected += u64::from(is_rejected);
-        caller.failed += u64::from(row.what == exchange_row::UNANSWERED || (row.failed == failed::YES && !is_rejected));
+        caller.failed += u64::from(row.what == ExchangeKind::Unanswered || (row.failed == failed::YES && !is_rejected));
     }
 
     fn still_open(&mut self, row: &SniffedExchangeRow, kind: u32, caller: u32) {
@@ -330,7 +330,7 @@ impl Metrics {
     }
 
     fn answered_so_far(&mut self, k: u32, row: SniffedExchangeRow) {
-        let row = SniffedExchangeRow { what: exchange_row::ANSWERED, reply_end: OPEN, reply_last: MonoNs(0), ..row };
+        let row = SniffedExchangeRow { what: ExchangeKind::Answered, reply_end: OPEN, reply_last: MonoNs(0), ..row };
         let kind = &mut self.kinds[k as usize];
         kind.open = kind.open.saturating_sub(1);
         kind.counting.add(&row, kind.is_http);

@@ -32,7 +32,7 @@ use wakepath_causality::pairs::Place;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, STATE_UNKNOWN, Side, Table, WaitRow, life, op};
+use wakepath_model::rows::{Event, OpKind, STATE_UNKNOWN, Side, Table, WaitRow, life};
 
 /// Most requests and descriptors that are remembered.
 const HELD_MAX: usize = 1 << 20;
@@ -335,7 +335,7 @@ fn awaited_in(seen: &Seen<'_>, at: At, w: &WaitRow, calls: &[End]) -> Vec<Awaite
             Some(flow) => (Known::Descriptor, last.on.get(&at).filter(|o| o.flow == *flow)),
             None => (Known::LastSend, last.of.get(&at)),
         };
-        if let Some(o) = done.filter(|o| o.kind == op::SEND && o.at <= w.blocked) {
+        if let Some(o) = done.filter(|o| o.kind == OpKind::Send && o.at <= w.blocked) {
             add((at.0, o.flow), is_known);
         }
     }

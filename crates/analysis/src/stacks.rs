@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, HostId, StrId, TaskId};
-use wakepath_model::rows::{Event, StackRow, Table, cause};
+use wakepath_model::rows::{EndedBy, Event, StackRow, Table};
 
 /// The waits that began at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub fn stacks(folder: &Folder, host: HostId, task: TaskId, from: CommonNs, to: C
         if let Some(before) = open.take().filter(|o| o.blocked != row.blocked) {
             sums.add(&before);
         }
-        if row.cause == cause::OPEN {
+        if row.cause == EndedBy::Open {
             open = Some(row);
         } else {
             sums.add(&row);

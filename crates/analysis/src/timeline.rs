@@ -11,7 +11,7 @@ use crate::slices::State;
 use std::collections::BTreeMap;
 use wakepath_causality::graph::Index;
 use wakepath_model::ids::{CommonNs, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{WaitRow, cause, gaps};
+use wakepath_model::rows::{EndedBy, WaitRow, gaps};
 
 /// No system call.
 const NO_SYSCALL: u16 = 0xffff;
@@ -75,12 +75,12 @@ pub fn stays(index: &Index, host: HostId, task: TaskId, from: CommonNs, to: Comm
             put(since, blocked, State::Running, TaskId::UNKNOWN, NO_SYSCALL);
         }
         let woken = match w.cause {
-            cause::PREEMPTED | cause::OPEN => ran,
+            EndedBy::Preempted | EndedBy::Open => ran,
             _ => common(w.woken.min(w.at).max(w.blocked)),
         };
         put(blocked, woken, own_wait(index, host, &w), w.by, w.syscall);
         put(woken, ran, State::Preempted, TaskId::UNKNOWN, NO_SYSCALL);
-        ran_from = (w.cause != cause::OPEN && w.runs_until(index.wait(host, task, place).as_ref())).then_some(ran);
+        ran_from = (w.cause != EndedBy::Open && w.runs_until(index.wait(host, task, place).as_ref())).then_some(ran);
     }
     if let Some(since) = ran_from {
         put(since, to, State::Running, TaskId::UNKNOWN, NO_SYSCALL);

@@ -12,7 +12,7 @@ use wakepath_analysis::names::Names;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::CommonNs;
-use wakepath_model::rows::exchange_row;
+use wakepath_model::rows::ExchangeKind;
 use wakepath_testkit::golden;
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
@@ -195,7 +195,7 @@ struct Asked {
     at_us: u64,
     flow: u64,
     target: u8,
-    what: u8,
+    what: ExchangeKind,
     status: u16,
     times: [u64; 5],
     /// Rows that say that it is still open, before it is over.
@@ -204,15 +204,28 @@ struct Asked {
 
 fn asked() -> impl Strategy<Value = Asked> {
     let status = prop_oneof![Just(200), Just(204), Just(404), Just(500), Just(503)];
-    ((0..50_000_000u64), 1..9u64, 0..7u8, 1..8u8, status, proptest::array::uniform5(0..2_000_000u64), 0..3u8).prop_map(
-        |(at_us, flow, target, what, status, times, opens)| Asked { at_us, flow, target, what, status, times, opens },
+    (
+        (0..50_000_000u64),
+        1..9u64,
+        0..7u8,
+        proptest::sample::select(ExchangeKind::ALL),
+        status,
+        proptest::array::uniform5(0..2_000_000u64),
+        0..3u8,
     )
+        .prop_map(|(at_us, flow, target, what, status, times, opens)| Asked {
+            at_us,
+            flow,
+            target,
+            what,
+            status,
+            times,
+            opens,
+        })
 }
 
 /// A script of exchanges; flow n goes to service n % 3.
 fn script(all: &[Asked]) -> String {
-    const WHATS: [&str; 8] =
-        ["", "answered", "unanswered", "open", "no_reply", "unsolicited", "reply_only", "reply_missed"];
     let mut out = String::from("window 1000000\n");
     for flow in 1..9 {
         let _ = writeln!(out, "flow {flow} begin 0 10.0.0.{flow}:4000 10.1.0.{}:80", flow % 3);
@@ -234,10 +247,10 @@ fn script(all: &[Asked]) -> String {
                 a.status
             )
         };
-        if a.what < 5 || a.what == 7 {
+        if !matches!(a.what, ExchangeKind::Unsolicited | ExchangeKind::ReplyOnly) {
             (0..a.opens).for_each(|_| out += &said("open"));
         }
-        out += &said(WHATS[usize::from(a.what)]);
+        out += &said(a.what.name());
     }
     out
 }
@@ -256,21 +269,21 @@ proptest! {
         let script = Script::read(&script(&all));
         let mut metrics = count(&script);
         // by service and kind: how it went, and service times
-        type Naive = (BTreeMap<u8, u64>, Vec<u64>);
+        type Naive = (BTreeMap<ExchangeKind, u64>, Vec<u64>);
         let mut naive: BTreeMap<(String, String), Naive> = BTreeMap::new();
         let mut open: BTreeSet<(String, u64)> = BTreeSet::new();
         for step in &script.steps {
             let Step::Exchange(_, r) = step else { continue };
             let service = format!("10.1.0.{}:80", r.flow.0 % 3);
             let target = String::from_utf8_lossy(script.texts.get(r.target).unwrap_or_default()).into_owned();
-            if r.what == exchange_row::OPEN {
+            if r.what == ExchangeKind::Open {
                 open.insert((service, r.request_start));
                 continue;
             }
             open.remove(&(service.clone(), r.request_start));
             let of = naive.entry((service, format!("GET {target}"))).or_default();
             *of.0.entry(r.what).or_default() += 1;
-            if r.what == exchange_row::ANSWERED {
+            if r.what == ExchangeKind::Answered {
                 of.1.push(r.reply_head.0 - r.request_head.0);
             }
         }
@@ -283,11 +296,11 @@ proptest! {
                 let t = metrics.kind_tally(k);
                 let none = Default::default();
                 let (whats, times) = naive.get(&(service.place.label(), metrics.kind(k).asked.clone())).unwrap_or(&none);
-                let n = |what: u8| whats.get(&what).copied().unwrap_or(0);
-                prop_assert_eq!(t.counts.answered_count(), n(exchange_row::ANSWERED));
-                prop_assert_eq!(t.counts.unanswered, n(exchange_row::UNANSWERED));
-                prop_assert_eq!(t.counts.no_reply, n(exchange_row::NO_REPLY));
-                prop_assert_eq!(t.counts.reply_missed, n(exchange_row::REPLY_MISSED));
+                let n = |what: ExchangeKind| whats.get(&what).copied().unwrap_or(0);
+                prop_assert_eq!(t.counts.answered_count(), n(ExchangeKind::Answered));
+                prop_assert_eq!(t.counts.unanswered, n(ExchangeKind::Unanswered));
+                prop_assert_eq!(t.counts.no_reply, n(ExchangeKind::NoReply));
+                prop_assert_eq!(t.counts.reply_missed, n(ExchangeKind::ReplyMissed));
                 sum += t.counts.requests();
                 let mut sorted = times.clone();
                 sorted.sort_unstable();
@@ -304,7 +317,7 @@ proptest! {
                 }
             }
             prop_assert_eq!(total.counts.requests(), sum);
-            let alone: u64 = all.iter().filter(|a| matches!(a.what, 5 | 6) && format!("10.1.0.{}:80", a.flow % 3) == service.place.label()).count() as u64;
+            let alone: u64 = all.iter().filter(|a| matches!(a.what, ExchangeKind::Unsolicited | ExchangeKind::ReplyOnly) && format!("10.1.0.{}:80", a.flow % 3) == service.place.label()).count() as u64;
             prop_assert_eq!(total.counts.unsolicited + total.counts.reply_only, alone);
         }
         // windows add up to the whole

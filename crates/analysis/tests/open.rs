@@ -5,7 +5,7 @@ use wakepath_analysis::open::{Known, Unended, open};
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{DescriptorRow, Event, OpRow, Side, TcpState, WaitRow, cause, descriptor, op, seen};
+use wakepath_model::rows::{DescriptorRow, EndedBy, Event, OpKind, OpRow, Side, TcpState, WaitRow, descriptor, seen};
 use wakepath_testkit::recording::{Announced, Cuts, HostRows, Recording};
 use wakepath_testkit::script::play;
 
@@ -34,7 +34,7 @@ fn waits(host: &mut HostRows, at: u64, since: u64, ended: bool) {
     host.waited(since, at, at, TASK, TASK, 0);
     let Some(Event::Wait(row)) = host.rows.last_mut() else { unreachable!("it was added") };
     *row = WaitRow { syscall: RECVFROM, arg0: DESCRIPTOR, object: 0, ..*row };
-    row.cause = if ended { cause::TASK } else { cause::OPEN };
+    row.cause = if ended { EndedBy::Task } else { EndedBy::Open };
 }
 
 /// It received within a call in which it waited.
@@ -98,7 +98,7 @@ fn a_known_descriptor_goes_before_what_was_sent_last() {
     sends(&mut host, 200, OTHER);
     assert_eq!(awaited(host.clone()), Some((ASKED, Known::Descriptor)));
     // closed: the number is another's
-    host.op(298, 300, TASK, ASKED, op::CLOSE, 0);
+    host.op(298, 300, TASK, ASKED, OpKind::Close, 0);
     assert_eq!(awaited(host), Some((OTHER, Known::LastSend)));
 }
 
@@ -127,7 +127,7 @@ fn only_selected_processes_and_their_children_are_told() {
         for task in [TASK, CHILD, OTHER_TASK] {
             host.waited(1_000, 10_000, 10_000, task, task, 0);
             let Some(Event::Wait(row)) = host.rows.last_mut() else { unreachable!("it was added") };
-            row.cause = cause::OPEN;
+            row.cause = EndedBy::Open;
         }
         let recording = Recording { hosts: vec![host], ..Recording::default() };
         let dir = tempfile::tempdir().expect("a folder");
@@ -182,7 +182,7 @@ fn a_session_that_sleeps_amid_a_statement_is_named_with_those_that_may_hold_it_u
     for (task, since) in [(1, 4_010), (2, 2_060), (3, 3_660)] {
         host.waited(since, 9_000, 9_000, task, task, 0);
         let Some(Event::Wait(row)) = host.rows.last_mut() else { unreachable!("it was added") };
-        *row = WaitRow { syscall: EPOLL_WAIT, arg0: 4, object: 0, cause: cause::OPEN, ..*row };
+        *row = WaitRow { syscall: EPOLL_WAIT, arg0: 4, object: 0, cause: EndedBy::Open, ..*row };
     }
     let recording = Recording { hosts: vec![host], ..Recording::default() };
     let dir = tempfile::tempdir().expect("a folder");

@@ -10,7 +10,7 @@ use wakepath_analysis::slices::{Slice, State};
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Cause, FaultRow, OpKind, OpRow, PacketRow, WaitRow, cause};
+use wakepath_model::rows::{EndedBy, FaultRow, OpKind, OpRow, PacketRow, WaitRow};
 use wakepath_testkit::golden;
 
 fn path_of(index: &Index, host: HostId, task: TaskId, from: CommonNs, to: CommonNs) -> Vec<Slice> {
@@ -90,7 +90,7 @@ fn schedule(turns: &[Turn], script: &mut Script) -> Vec<(u64, u64, State, Option
                 let woken = if slept { blocked + (from - blocked) / 3 } else { blocked };
                 [w.blocked, w.woken, w.at] = [blocked, woken, from].map(|t| MonoNs(t * 1000));
                 (w.task, w.syscall, w.cpu, w.state) = (TaskId(task), 0xffff, 1, u16::from(slept));
-                (w.cause, w.by) = if slept { (cause::TIMER, TaskId(0)) } else { (cause::PREEMPTED, TaskId(by)) };
+                (w.cause, w.by) = if slept { (EndedBy::Timer, TaskId(0)) } else { (EndedBy::Preempted, TaskId(by)) };
                 script.hosts[0].2.push(w.into());
                 if task == ASKED && blocked > 0 {
                     expected.push((blocked, woken, State::Timer, None));
@@ -178,7 +178,7 @@ proptest! {
         for (host, at, task, by, cause, object, seq) in &wild.waits {
             let mut w: WaitRow = Default::default();
             [w.blocked, w.woken, w.at] = at.map(|t| ns(*host, t));
-            (w.task, w.by, w.cause, w.object, w.rcv_seq) = (TaskId(*task), TaskId(*by), Cause::try_from(*cause).unwrap_or_default(), *object, *seq);
+            (w.task, w.by, w.cause, w.object, w.rcv_seq) = (TaskId(*task), TaskId(*by), EndedBy::try_from(*cause).unwrap_or_default(), *object, *seq);
             (w.syscall, w.state, w.cpu) = (if seq % 3 == 0 { 202 } else { 0xffff }, (seq % 3) as u16, (seq % 2) as u16);
             script.hosts[usize::from(*host)].2.push(w.into());
         }

@@ -29,7 +29,8 @@ pub use sides::Sides;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpRow, StreamRow, TaskRow, TcpState, life, op, op_flag, range, seen,
+    EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpKind, OpRow, RangeHow, StreamRow, TaskRow, TcpState, life, op_flag,
+    seen,
 };
 
 /// Most streams that are about to begin.
@@ -258,7 +259,7 @@ impl<S: Steps> Engine<S> {
         if self.left.is_on(r.flow) && self.after_leaving(r) {
             return;
         }
-        if matches!(r.kind, op::SEND | op::RECV) && r.end > r.start {
+        if matches!(r.kind, OpKind::Send | OpKind::Recv) && r.end > r.start {
             if Channels::may_be_lane(r.flow) {
                 return self.moved_on_lane(r);
             }
@@ -266,12 +267,12 @@ impl<S: Steps> Engine<S> {
         }
         self.eps.used(r);
         match r.kind {
-            op::RECV if r.result <= 0 => {
+            OpKind::Recv if r.result <= 0 => {
                 self.client_left(r.flow, r.at);
                 self.ended(r.flow, r.at, r.result < 0);
             }
-            op::SEND if r.result < 0 => self.failed_to_send(r),
-            op::CONNECT => {
+            OpKind::Send if r.result < 0 => self.failed_to_send(r),
+            OpKind::Connect => {
                 let connect = self.refusals.connect(r);
                 let ep = self.eps.at(r.flow, r.at);
                 ep.side.get_or_insert(Side::Client);
@@ -282,12 +283,12 @@ impl<S: Steps> Engine<S> {
                     Connect::Told => {}
                 }
             }
-            op::ACCEPT => {
+            OpKind::Accept => {
                 self.eps.at(r.flow, r.at).side.get_or_insert(Side::Server);
                 self.steps.accepted(r.flow, r.actor(), r.at);
             }
-            op::CLOSE | op::SHUTDOWN => {
-                if r.kind == op::CLOSE {
+            OpKind::Close | OpKind::Shutdown => {
+                if r.kind == OpKind::Close {
                     self.gave_up(r.flow, r.actor(), r.at);
                 }
                 self.left(r.flow, r.actor(), r.at);
@@ -297,7 +298,7 @@ impl<S: Steps> Engine<S> {
     }
 
     fn moved(&mut self, r: &OpRow) {
-        let sent = r.kind == op::SEND;
+        let sent = r.kind == OpKind::Send;
         let ep = self.eps.at(r.flow, r.at);
         ep.used(r);
         let is_over = ep.side.is_none() && sent && self.eps.sent_at_its_end(r);
@@ -367,7 +368,7 @@ impl<S: Steps> Engine<S> {
                 self.reply_moved(r);
             }
         } else if is_request {
-            self.run_request(r, side, missed_run || r.range == range::GAP);
+            self.run_request(r, side, missed_run || r.range == RangeHow::Gap);
             if is_over {
                 self.met_its_end(r.flow, r.at);
             }

@@ -30,7 +30,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 use wakepath_model::clock::Timeline;
 use wakepath_model::ids::{HostId, MonoNs, SniffedFlowId};
-use wakepath_model::rows::{OPEN, SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row};
+use wakepath_model::rows::{ExchangeKind, FlowRowKind, OPEN, SniffedExchangeRow, SniffedFlowRow};
 
 /// After so long everything that had begun was told of: twice the time between two rows of an exchange that stays open,
 /// and what the clocks of hosts that are not synchronised may be apart.
@@ -193,9 +193,9 @@ impl<'a> Wires<'a> {
             netns: 0,
             path: wakepath_model::ids::StrId::EMPTY,
         };
-        let is_reset = r.what == flow_row::RESET;
+        let is_reset = r.what == FlowRowKind::Reset;
         self.flows.all.insert(r.flow, Flow { place, is_reset });
-        if matches!(r.what, flow_row::FIN | flow_row::RESET | flow_row::FORGOTTEN | flow_row::CAPTURE_END) {
+        if matches!(r.what, FlowRowKind::Fin | FlowRowKind::Reset | FlowRowKind::Forgotten | FlowRowKind::CaptureEnd) {
             let at = self.common(host, r.at);
             self.flows.over.push_back((at, r.flow));
         }
@@ -205,7 +205,7 @@ impl<'a> Wires<'a> {
     pub(crate) fn exchange(&mut self, host: HostId, r: &SniffedExchangeRow) {
         let is_request = matches!(
             r.what,
-            exchange_row::ANSWERED | exchange_row::UNANSWERED | exchange_row::OPEN | exchange_row::REPLY_MISSED
+            ExchangeKind::Answered | ExchangeKind::Unanswered | ExchangeKind::Open | ExchangeKind::ReplyMissed
         );
         if !is_request || r.request_start == OPEN || r.request_first.0 == 0 {
             return;
@@ -215,7 +215,7 @@ impl<'a> Wires<'a> {
         if let Some(&id) = self.index.by_row.get(&(r.flow, r.request_start)) {
             let Some(n) = self.nodes.get_mut(&id) else { return };
             if n.host != host || n.row.flow != r.flow {
-                self.counts.repeated += u64::from(r.what != exchange_row::OPEN && n.host != host);
+                self.counts.repeated += u64::from(r.what != ExchangeKind::Open && n.host != host);
                 return;
             }
             (n.row, n.end) = (*r, end);

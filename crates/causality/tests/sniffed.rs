@@ -7,7 +7,7 @@ use proptest::test_runner::RngSeed;
 use support::{Found, found};
 use wakepath_causality::evidence::Rule;
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
-use wakepath_model::rows::{SniffedExchangeRow, SniffedFlowRow};
+use wakepath_model::rows::{ExchangeKind, FlowRowKind, SniffedExchangeRow, SniffedFlowRow};
 use wakepath_testkit::recording::{Cuts, HostRows, Recording};
 use wakepath_testkit::truth::Verdict;
 use wakepath_testkit::wired::{Ids, Plan, simulate};
@@ -96,20 +96,20 @@ fn absurd(rows: &[(u8, [u8; 12], [u64; 4])]) -> HostRows {
     for &(what, small, [a, b, c, d]) in rows {
         let few = |i: usize| u64::from(small[i] % 3);
         let flow = SniffedFlowId(few(0));
-        if what == 0 || what == 8 {
+        let Ok(what) = ExchangeKind::try_from(what) else {
             let row = SniffedFlowRow {
                 at: MonoNs(a),
                 flow,
                 client: [small[1] % 2; 16],
                 server: [small[2] % 2; 16],
-                what: small[3] % 7,
+                what: FlowRowKind::ALL[usize::from(small[3]) % 6],
                 family: u16::from(small[4]),
                 ip_protocol: if small[5] < 200 { 6 } else { 17 },
                 ..Default::default()
             };
             tap.rows.push(row.into());
             continue;
-        }
+        };
         let row = SniffedExchangeRow {
             at: MonoNs(b),
             flow,

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, Side, UNFRAMED, message_flag, range, role, witness,
+    EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, RangeHow, Side, UNFRAMED, message_flag, role, witness,
 };
 use wakepath_protocols::{
     Border, Dir, EndHow, Likely, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Upgrade, Verdict,
@@ -41,11 +41,11 @@ impl Numbers {
     }
 
     /// The range of `bytes` that follow the last ones, where the kernel side could not number them.
-    pub fn follow(&mut self, bytes: u64) -> (u64, u64, u8) {
+    pub fn follow(&mut self, bytes: u64) -> (u64, u64, RangeHow) {
         let start = self.next.unwrap_or(1 << 32);
         self.next = Some(start + bytes);
         self.uncounted += bytes;
-        (start, start + bytes, range::COUNTED)
+        (start, start + bytes, RangeHow::Counted)
     }
 
     /// The next byte's number, if known.
@@ -59,7 +59,7 @@ impl Numbers {
     }
 
     /// The range of `bytes` that end at `seq_end`, and how well it chains to what came before.
-    pub fn moved(&mut self, seq_end: u32, bytes: u64, counted: bool) -> (u64, u64, u8) {
+    pub fn moved(&mut self, seq_end: u32, bytes: u64, counted: bool) -> (u64, u64, RangeHow) {
         let seq_end = if counted { seq_end.wrapping_add(self.uncounted as u32) } else { seq_end };
         let expected = self.next.map(|n| n + bytes);
         let end = match expected {
@@ -68,16 +68,16 @@ impl Numbers {
         };
         let start = end.saturating_sub(bytes);
         let class = match self.next {
-            _ if counted => range::COUNTED,
-            None => range::EXACT,
-            Some(n) if n == start => range::EXACT,
+            _ if counted => RangeHow::Counted,
+            None => RangeHow::Exact,
+            Some(n) if n == start => RangeHow::Exact,
             // an operation from before the moment at which the state was read
             Some(n) if n > start && self.soft => {
                 self.next = None;
-                range::EXACT
+                RangeHow::Exact
             }
-            Some(n) if n < start => range::GAP,
-            Some(_) => range::OVERLAP,
+            Some(n) if n < start => RangeHow::Gap,
+            Some(_) => RangeHow::Overlap,
         };
         self.soft = false;
         self.next = Some(self.next.unwrap_or(0).max(end));
@@ -573,7 +573,7 @@ mod tests {
         let mut n = Numbers::default();
         n.begin(u32::MAX - 4);
         let (s, e, c) = n.moved(5, 10, false);
-        assert_eq!((e - s, c), (10, range::EXACT));
+        assert_eq!((e - s, c), (10, RangeHow::Exact));
         assert_eq!(e, (2 << 32) + 5);
     }
 
@@ -581,10 +581,10 @@ mod tests {
     fn an_operation_from_before_the_snapshot_chains() {
         let mut n = Numbers::default();
         n.begin(100);
-        assert_eq!(n.moved(90, 10, false), ((1 << 32) + 80, (1 << 32) + 90, range::EXACT));
-        assert_eq!(n.moved(100, 10, false).2, range::EXACT);
+        assert_eq!(n.moved(90, 10, false), ((1 << 32) + 80, (1 << 32) + 90, RangeHow::Exact));
+        assert_eq!(n.moved(100, 10, false).2, RangeHow::Exact);
         assert_eq!(n.begin(500), (1 << 32) + 100, "a late announcement moves nothing");
-        assert_eq!(n.moved(105, 5, false).2, range::EXACT);
+        assert_eq!(n.moved(105, 5, false).2, RangeHow::Exact);
     }
 
     #[test]
@@ -593,16 +593,16 @@ mod tests {
         n.begin(0);
         n.moved(10, 10, true);
         assert_eq!(n.follow(5).1, (1 << 32) + 15);
-        assert_eq!(n.moved(20, 10, true), ((1 << 32) + 15, (1 << 32) + 25, range::COUNTED));
+        assert_eq!(n.moved(20, 10, true), ((1 << 32) + 15, (1 << 32) + 25, RangeHow::Counted));
     }
 
     #[test]
     fn a_hole_and_an_overlap_are_named() {
         let mut n = Numbers::default();
         n.begin(100);
-        assert_eq!(n.moved(110, 10, false).2, range::EXACT);
-        assert_eq!(n.moved(130, 10, false).2, range::GAP);
-        assert_eq!(n.moved(125, 10, false).2, range::OVERLAP);
-        assert_eq!(n.moved(140, 10, false).2, range::EXACT);
+        assert_eq!(n.moved(110, 10, false).2, RangeHow::Exact);
+        assert_eq!(n.moved(130, 10, false).2, RangeHow::Gap);
+        assert_eq!(n.moved(125, 10, false).2, RangeHow::Overlap);
+        assert_eq!(n.moved(140, 10, false).2, RangeHow::Exact);
     }
 }

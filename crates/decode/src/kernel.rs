@@ -11,7 +11,7 @@ use endpoints::Endpoints;
 use faults::Files;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{FlowStateRow, OpKind, OpRow, Side, TcpState, held, op, op_flag, range, seen, strength};
+use wakepath_model::rows::{FlowStateRow, OpKind, OpRow, RangeHow, Side, TcpState, held, op_flag, seen, strength};
 use wakepath_wire::{self as w, Frame};
 
 /// What a row keeps of a record's flags has the same numbers in both.
@@ -238,8 +238,8 @@ impl KernelDecoder {
             row.logical_strength = strength::SEEN;
         }
         let sent = match kind {
-            op::SEND => true,
-            op::RECV => false,
+            OpKind::Send => true,
+            OpKind::Recv => false,
             _ => {
                 self.endpoints.control(o, kind, sink);
                 sink.push(&row);
@@ -300,9 +300,9 @@ impl KernelDecoder {
         (row.start, row.end, row.range) = (start, end, class);
         sink.push(&row);
         match class {
-            range::GAP if is_first => sink.count(defect::RANGE_START, at),
-            range::GAP => sink.count(defect::RANGE_GAP, at),
-            range::OVERLAP => sink.count(defect::RANGE_OVERLAP, at),
+            RangeHow::Gap if is_first => sink.count(defect::RANGE_START, at),
+            RangeHow::Gap => sink.count(defect::RANGE_GAP, at),
+            RangeHow::Overlap => sink.count(defect::RANGE_OVERLAP, at),
             _ => {}
         }
         if self.payload != Payload::None && o.flow & w::FLOW_PIPE_BIT == 0 {
@@ -381,7 +381,7 @@ fn operation_row(o: &w::Op, kind: OpKind, task: TaskId) -> OpRow {
         task,
         result: o.bytes,
         kind,
-        range: range::NONE,
+        range: RangeHow::None,
         flags: o.flags & op_flag::ALL,
         syscall: o.syscall,
         cpu: o.cpu,

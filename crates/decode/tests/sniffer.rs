@@ -6,7 +6,7 @@ use fnv::FnvHasher;
 use std::hash::Hasher as _;
 use wakepath_decode::network::{Sniffer, SnifferOptions};
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{OPEN, end_how, exchange_row, flow_row, side_how};
+use wakepath_model::rows::{ExchangeKind, FlowRowKind, OPEN, ResetBy, SideHow, end_how};
 use wakepath_wire::packet::{Packet, link};
 use wire::*;
 
@@ -25,7 +25,7 @@ fn one_exchange_with_all_its_times_and_numbers() {
     assert_eq!((e.request_packets, e.reply_packets, e.missing_bytes), (1, 1, 0));
     assert_eq!((e.request_how, e.reply_how), (end_how::FRAMED, end_how::FRAMED));
     let f = rows.flow();
-    assert_eq!((f.what, f.side, f.reset_by), (flow_row::FIN, side_how::HANDSHAKE, 0));
+    assert_eq!((f.what, f.side, f.reset_by), (FlowRowKind::Fin, SideHow::Handshake, ResetBy::Nobody));
     assert_eq!((f.syn, f.syn_ack, f.ack), (MonoNs(MS), MonoNs(MS + 1000), MonoNs(MS + 2000)));
     assert_eq!(f.origin, [request, (1 << 32) + 5001]);
     assert_eq!(f.packets, [5, 3]);
@@ -52,7 +52,7 @@ fn the_service_time_runs_between_the_last_packets_of_the_heads() {
         frames.push(tcp.data((20 + i as u64) * MS, false, part));
     }
     let rows = sniff(&frames);
-    let e = rows.of(exchange_row::ANSWERED)[0];
+    let e = rows.of(ExchangeKind::Answered)[0];
     assert_eq!([e.request_first, e.request_head, e.request_last], [10, 12, 13].map(|ms| MonoNs(ms * MS)));
     assert_eq!([e.reply_first, e.reply_head, e.reply_last], [20, 21, 22].map(|ms| MonoNs(ms * MS)));
     assert_eq!((e.request_packets, e.reply_packets), (4, 3));
@@ -110,7 +110,7 @@ fn of_a_pipeline_with_a_hole_nothing_is_paired_that_could_be_wrong() {
     let answered = rows.lines().into_iter().filter(|l| l.starts_with("answered")).collect::<Vec<_>>();
     assert_eq!(answered, ["answered GET /one 200"]);
     // Nor is it known whether the second one is to a HEAD, so that its length does not say where the third begins.
-    assert_eq!(rows.of(exchange_row::REPLY_ONLY).len(), 1);
+    assert_eq!(rows.of(ExchangeKind::ReplyOnly).len(), 1);
 }
 
 #[test]
@@ -119,14 +119,14 @@ fn a_refused_connection_and_a_reset_amid_a_request() {
     let syn = tcp.raw(MS, true, SYN, 1000, 0, &[]);
     let refusal = tcp.raw(2 * MS, false, RST | ACK, 0, 1001, &[]);
     let refused = sniff(&[syn, refusal]).flow();
-    assert_eq!((refused.what, refused.reset_by, refused.syn), (flow_row::RESET, 2, MonoNs(MS)));
+    assert_eq!((refused.what, refused.reset_by, refused.syn), (FlowRowKind::Reset, ResetBy::Server, MonoNs(MS)));
 
     let (mut tcp, mut frames) = simple();
     frames.push(tcp.data(10 * MS, true, &get("/never")));
     frames.push(tcp.raw(11 * MS, true, RST, tcp.seq[0], 0, &[]));
     let rows = sniff(&frames);
     assert_eq!(rows.lines(), ["answered GET /a 200", "unanswered GET /never"]);
-    assert_eq!((rows.flow().what, rows.flow().reset_by), (flow_row::RESET, 1));
+    assert_eq!((rows.flow().what, rows.flow().reset_by), (FlowRowKind::Reset, ResetBy::Client));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_client_that_closes_its_half_still_gets_its_reply() {
     assert_eq!(rows.lines(), ["answered GET / 200"]);
     let e = rows.exchanges[0];
     assert_eq!((e.reply_how, e.reply_last, e.reply_packets), (end_how::CLOSE, MonoNs(6 * MS), 2));
-    assert_eq!(rows.flow().what, flow_row::FIN);
+    assert_eq!(rows.flow().what, FlowRowKind::Fin);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn joined_in_the_middle_the_flow_is_picked_up_where_a_message_begins() {
     ];
     let rows = sniff(&frames);
     assert_eq!(rows.lines(), ["answered GET /first 200", "answered GET /second 200"]);
-    assert_eq!((rows.flow().side, rows.flow().server_port), (side_how::PROTOCOL, 12345));
+    assert_eq!((rows.flow().side, rows.flow().server_port), (SideHow::Protocol, 12345));
 }
 
 #[test]
@@ -172,9 +172,9 @@ fn a_reply_too_many_undoes_what_was_paired_on_trial() {
     frames.push(tcp.data(5 * MS, false, &ok(3)));
     frames.extend(tcp.close(6 * MS));
     let rows = sniff(&frames);
-    assert!(rows.of(exchange_row::ANSWERED).is_empty(), "{:?}", rows.lines());
-    assert_eq!(rows.of(exchange_row::REPLY_MISSED).len(), 2);
-    assert_eq!(rows.of(exchange_row::REPLY_ONLY).len(), 3);
+    assert!(rows.of(ExchangeKind::Answered).is_empty(), "{:?}", rows.lines());
+    assert_eq!(rows.of(ExchangeKind::ReplyMissed).len(), 2);
+    assert_eq!(rows.of(ExchangeKind::ReplyOnly).len(), 3);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn only_one_direction_is_captured() {
             .collect()
     };
     let rows = sniff(&requests);
-    assert!(rows.of(exchange_row::ANSWERED).is_empty());
+    assert!(rows.of(ExchangeKind::Answered).is_empty());
     assert_eq!(rows.exchanges.len(), 5, "{:?}", rows.lines());
 }
 
@@ -234,7 +234,7 @@ fn tls_is_opaque_and_still_counted() {
     let rows = sniff(&frames);
     let f = rows.flow();
     assert_eq!((rows.text(f.reason), rows.text(f.protocol)), ("encrypted (TLS)", ""));
-    assert_eq!((f.stream_bytes, f.what, f.ack), ([511, 6], flow_row::FIN, MonoNs(MS + 2000)));
+    assert_eq!((f.stream_bytes, f.what, f.ack), ([511, 6], FlowRowKind::Fin, MonoNs(MS + 2000)));
 }
 
 #[test]
@@ -292,8 +292,8 @@ fn an_open_exchange_is_told_again_and_again_and_then_once_more() {
     sniffer.finish();
     assert_eq!(sniffer.out().lines().last().unwrap(), "answered GET /slow 200");
     assert_eq!(sniffer.so_far().exchanges, 1);
-    let whats: Vec<u8> = sniffer.out().flows.iter().map(|f| f.what).collect();
-    assert_eq!(whats, [flow_row::BEGIN, flow_row::UPDATE, flow_row::CAPTURE_END]);
+    let whats: Vec<_> = sniffer.out().flows.iter().map(|f| f.what).collect();
+    assert_eq!(whats, [FlowRowKind::Begin, FlowRowKind::Update, FlowRowKind::CaptureEnd]);
 }
 
 #[test]
@@ -308,10 +308,10 @@ fn memory_is_bounded_by_flows_and_by_held_bytes() {
         frames.push(tcp.data(at + 4000, false, &ok(1)));
     }
     let rows = sniff_with(&frames, options);
-    assert_eq!(rows.of(exchange_row::ANSWERED).len(), 1000);
+    assert_eq!(rows.of(ExchangeKind::Answered).len(), 1000);
     assert_eq!(rows.count_of("net.flows_limit"), 900);
     let flows = rows.last_flows();
-    assert_eq!(flows.iter().filter(|f| f.what == flow_row::FORGOTTEN).count(), 900);
+    assert_eq!(flows.iter().filter(|f| f.what == FlowRowKind::Forgotten).count(), 900);
 
     let options = SnifferOptions { held_bytes_max: 10_000, ..SnifferOptions::default() };
     let mut tcp = Tcp::new(40000, 80);
@@ -333,7 +333,7 @@ fn what_is_silent_for_long_is_forgotten() {
     let mut sniffer = Sniffer::new(Rows::default(), SnifferOptions::default());
     frames.iter().for_each(|frame| sniffer.packet(&frame.packet()));
     (1..=30).for_each(|s| sniffer.idle(MonoNs(s * 5000 * MS)));
-    assert_eq!(sniffer.out().flow().what, flow_row::FORGOTTEN);
+    assert_eq!(sniffer.out().flow().what, FlowRowKind::Forgotten);
 }
 
 #[test]
@@ -417,7 +417,7 @@ fn a_packet_with_a_time_of_its_own_disturbs_nothing() {
             all[i].at = odd;
             let rows = sniff(&all);
             assert_eq!(rows.lines(), ["answered GET /a 200"], "packet {i} at {odd}");
-            assert_eq!((rows.flow().what, rows.last_flows().len()), (flow_row::FIN, 1));
+            assert_eq!((rows.flow().what, rows.last_flows().len()), (FlowRowKind::Fin, 1));
             assert_eq!(rows.count_of("net.time_jumps"), 1);
         }
     }
@@ -431,7 +431,7 @@ fn time_may_jump_by_years_in_either_direction() {
     let all: Vec<Frame> = at(3).chain(at(250)).chain(at(2)).collect();
     let rows = sniff(&all);
     assert_eq!(rows.lines(), ["answered GET /a 200"; 3]);
-    let ended = rows.flows.iter().filter(|f| f.what == flow_row::FIN).count();
+    let ended = rows.flows.iter().filter(|f| f.what == FlowRowKind::Fin).count();
     assert_eq!((ended, rows.count_of("net.time_jumps")), (3, 0));
     let took = rows.exchanges.iter().map(|e| e.reply_last.0 - e.request_first.0).collect::<Vec<_>>();
     assert_eq!(took, [3 * MS; 3]);

@@ -11,7 +11,7 @@ use reference::{Recorder, packets};
 use std::collections::BTreeMap;
 use wakepath_decode::network::{Sniffer, SnifferOptions};
 use wakepath_decode::readers::pcap::{PcapReader, Record};
-use wakepath_model::rows::{OPEN, exchange_row};
+use wakepath_model::rows::{ExchangeKind, OPEN};
 use wakepath_protocols::{AnyProcessor, Dir, Processor, Protocol, Role};
 use wakepath_testkit::data;
 use wakepath_wire::packet::Packet;
@@ -187,7 +187,7 @@ fn all_are_found(captures: &[Capture]) {
         assert_eq!(found(&rows), expected(&bytes, protocol, port), "{name}: {:#?}", rows.lines());
         let names: Vec<&str> = rows.last_flows().iter().map(|f| rows.text(f.protocol)).collect();
         assert!(names.contains(&protocol.id()), "{name}: {names:?}");
-        println!("{name}: {} exchanges, {} answered", rows.exchanges.len(), rows.of(exchange_row::ANSWERED).len());
+        println!("{name}: {} exchanges, {} answered", rows.exchanges.len(), rows.of(ExchangeKind::Answered).len());
     }
 }
 
@@ -227,7 +227,7 @@ fn order_changes_nothing(captures: &[Capture]) {
                 rows.flows
             );
             // Nothing but its time says of a datagram that it comes before another.
-            let answered = |rows: &Rows| rows.of(exchange_row::ANSWERED).len();
+            let answered = |rows: &Rows| rows.of(ExchangeKind::Answered).len();
             assert!(protocol == Protocol::DnsUdp || answered(&rows) == answered(&once), "{name} {seed}");
         }
     }
@@ -281,7 +281,7 @@ proptest! {
             all.swap(a, b);
         }
         let rows = sniff(&all);
-        prop_assert!(rows.exchanges.iter().all(|e| e.what != 0));
+        prop_assert!(rows.exchanges.iter().all(|e| e.what != ExchangeKind::Unanswered || e.reply_start == OPEN));
     }
 }
 
@@ -289,7 +289,7 @@ proptest! {
 /// since a processor that joins amid a MySQL login may miss the first bytes of the reply to what follows.
 fn pairs(rows: &Rows) -> BTreeMap<u64, (u64, u64)> {
     let low = |n: u64| n & 0xffff_ffff;
-    let answered = rows.of(exchange_row::ANSWERED);
+    let answered = rows.of(ExchangeKind::Answered);
     answered.iter().map(|e| (low(e.request_start), (e.reply_first.0, e.request_first.0))).collect()
 }
 

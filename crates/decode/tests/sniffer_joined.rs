@@ -4,7 +4,7 @@
 mod wire;
 
 use wakepath_decode::network::SnifferOptions;
-use wakepath_model::rows::{exchange_row, flow_row, side_how};
+use wakepath_model::rows::{ExchangeKind, FlowRowKind, SideHow};
 use wire::*;
 
 const MS: u64 = 1_000_000;
@@ -36,9 +36,9 @@ fn exchanges(
 /// All are paired, at the right service, and nothing is blamed.
 fn assert_paired(frames: &[Frame], count: usize, server_port: u16, protocol: &str) {
     let rows = sniff(frames);
-    assert_eq!(rows.of(exchange_row::ANSWERED).len(), count, "{:#?} {:?}", rows.lines(), rows.defects);
+    assert_eq!(rows.of(ExchangeKind::Answered).len(), count, "{:#?} {:?}", rows.lines(), rows.defects);
     assert!(rows.flows.iter().all(|f| f.server_port == server_port), "from the first row on: {:?}", rows.flows);
-    assert_eq!(rows.flows[0].what, flow_row::BEGIN);
+    assert_eq!(rows.flows[0].what, FlowRowKind::Begin);
     assert_eq!(rows.text(rows.flow().protocol), protocol);
     assert_eq!(rows.flow().reordered, [0, 0], "the packets are in order");
     assert_eq!(rows.flow().missing_bytes, [0, 0]);
@@ -150,7 +150,7 @@ fn what_a_server_of_a_high_port_serves_is_its_own_whatever_the_ports_of_its_clie
     assert_eq!(last.len(), 3);
     assert!(last.iter().skip(1).all(|f| f.server_port == 50_000), "{last:?}");
     // two ports of the same sort: a guess, and said so
-    assert_eq!(sniff(&talk(45_000, 50_000, MS)).flow().side, side_how::GUESSED);
+    assert_eq!(sniff(&talk(45_000, 50_000, MS)).flow().side, SideHow::Guessed);
 }
 
 #[test]
@@ -159,11 +159,11 @@ fn a_flow_that_stays_undecided_is_told_all_the_same() {
     let mut tcp = under_way(40_000, 6379);
     let frames = exchanges(&mut tcp, list, 300, |_| list.to_vec(), |_| list.to_vec());
     let rows = sniff(&frames);
-    assert_eq!(rows.of(exchange_row::ANSWERED).len(), 300, "{:?}", rows.defects);
-    assert_eq!((rows.flow().server_port, rows.flow().side), (6379, side_how::PORT));
+    assert_eq!(rows.of(ExchangeKind::Answered).len(), 300, "{:?}", rows.defects);
+    assert_eq!((rows.flow().server_port, rows.flow().side), (6379, SideHow::Port));
     // with no room to keep anything the port decides at once
     let rows = sniff_with(&frames, SnifferOptions { held_bytes_max: 1, ..SnifferOptions::default() });
-    assert_eq!(rows.of(exchange_row::ANSWERED).len(), 300);
+    assert_eq!(rows.of(ExchangeKind::Answered).len(), 300);
 }
 
 #[test]
@@ -175,6 +175,6 @@ fn a_side_that_was_taken_wrongly_for_long_is_taken_otherwise_when_something_show
     let rows = sniff(&frames);
     let flows = rows.last_flows();
     assert_eq!(flows.iter().map(|f| f.server_port).collect::<Vec<_>>(), [6379, 61_616]);
-    let right = rows.of(exchange_row::ANSWERED).iter().filter(|e| e.flow == flows[1].flow).count();
+    let right = rows.of(ExchangeKind::Answered).iter().filter(|e| e.flow == flows[1].flow).count();
     assert!(right >= 50, "{right}");
 }

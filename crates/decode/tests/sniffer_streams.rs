@@ -4,7 +4,7 @@ mod wire;
 
 use wakepath_decode::network::SnifferOptions;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{SniffedFlowRow, exchange_row, flow_row};
+use wakepath_model::rows::{ExchangeKind, FlowRowKind, SniffedFlowRow};
 use wire::*;
 
 #[test]
@@ -217,7 +217,7 @@ fn a_port_that_is_used_again_is_another_flow() {
     let rows = sniff(&frames);
     assert_eq!(rows.lines(), ["answered GET /a 200", "answered GET /second 200"]);
     let flows = rows.last_flows();
-    assert_eq!(flows.iter().map(|f| f.what).collect::<Vec<_>>(), [flow_row::FIN, flow_row::CAPTURE_END]);
+    assert_eq!(flows.iter().map(|f| f.what).collect::<Vec<_>>(), [FlowRowKind::Fin, FlowRowKind::CaptureEnd]);
     assert_ne!(flows[0].flow, flows[1].flow);
 }
 
@@ -242,7 +242,7 @@ fn both_ends_close_at_once() {
     frames.push(tcp.raw(9 * MS, true, ACK, client + 1, server + 1, &[]));
     frames.push(tcp.raw(9 * MS + 10, false, ACK, server + 1, client + 1, &[]));
     let rows = sniff(&frames);
-    assert_eq!((rows.flow().what, rows.flow().packets), (flow_row::FIN, [5, 4]));
+    assert_eq!((rows.flow().what, rows.flow().packets), (FlowRowKind::Fin, [5, 4]));
     assert_eq!(rows.last_flows().len(), 1);
 }
 
@@ -335,7 +335,7 @@ fn the_last_row_of_a_request_is_not_older_than_those_before() {
     let rows = sniff(&frames);
     let of_it: Vec<_> = rows.exchanges.iter().map(|row| (row.at, row.what)).collect();
     assert!(of_it.len() > 2 && of_it.is_sorted_by_key(|row| row.0), "{of_it:?}");
-    assert_eq!(of_it.last().map(|row| row.1), Some(exchange_row::UNANSWERED));
+    assert_eq!(of_it.last().map(|row| row.1), Some(ExchangeKind::Unanswered));
 }
 
 #[test]
@@ -351,9 +351,9 @@ fn a_question_to_all_owes_no_answer() {
         ];
         let rows = sniff(&frames);
         let count = |what| rows.of(what).len();
-        assert_eq!((count(exchange_row::NO_REPLY), count(exchange_row::UNSOLICITED)), (2, 1), "{:?}", rows.lines());
+        assert_eq!((count(ExchangeKind::NoReply), count(ExchangeKind::Unsolicited)), (2, 1), "{:?}", rows.lines());
         assert!(rows.exchanges.len() == 3 && rows.defects.is_empty(), "{:?} {:?}", rows.lines(), rows.defects);
     }
     let rows = sniff(&[udp(MS, ([10, 0, 0, 1], 40000), ([10, 0, 0, 2], 53), question, 1)]);
-    assert_eq!(rows.of(exchange_row::UNANSWERED).len(), 1);
+    assert_eq!(rows.of(ExchangeKind::Unanswered).len(), 1);
 }

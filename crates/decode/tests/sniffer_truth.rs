@@ -7,7 +7,7 @@ mod wire;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::exchange_row;
+use wakepath_model::rows::ExchangeKind;
 use wire::*;
 
 const US: u64 = 1000;
@@ -105,7 +105,7 @@ fn world(seed: u64, connections: u16, depth: u64) -> (Vec<Frame>, BTreeMap<(u16,
 fn answered(rows: &Rows) -> BTreeMap<(u16, u64), Truth> {
     let ports: BTreeMap<_, _> = rows.flows.iter().map(|f| (f.flow, f.client_port)).collect();
     let of = |time: MonoNs| time.0;
-    rows.of(exchange_row::ANSWERED)
+    rows.of(ExchangeKind::Answered)
         .iter()
         .map(|e| {
             let truth = Truth {

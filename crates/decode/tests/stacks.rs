@@ -4,7 +4,7 @@ use wakepath_decode::recurring::Said;
 use wakepath_decode::{KernelDecoder, Payload, RowSink, TaskFacts};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{Event, Row, StackRow, Table, cause};
+use wakepath_model::rows::{EndedBy, Event, Row, StackRow, Table};
 use wakepath_wire::{self as w, Frame};
 
 #[derive(Default)]
@@ -72,7 +72,10 @@ fn a_stack_is_asked_for_or_counted_as_lost() {
     let frames: Vec<u32> = sink.stacks.iter().map(|s| s.frames.0).collect();
     assert_eq!(frames, [9, 0, 0, 0]);
     let first = sink.stacks[0];
-    assert_eq!((first.at, first.blocked, first.syscall, first.cause), (MonoNs(5_000), MonoNs(4_000), 7, cause::TIMER));
+    assert_eq!(
+        (first.at, first.blocked, first.syscall, first.cause),
+        (MonoNs(5_000), MonoNs(4_000), 7, EndedBy::Timer)
+    );
     // a record that was cut says nothing
     decoder.frame(Frame { origin: 0, bytes: &record(1)[..40] }, &mut sink);
     assert_eq!(sink.stacks.len(), 4);

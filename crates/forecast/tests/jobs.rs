@@ -13,7 +13,7 @@ use wakepath_forecast::jobs::{Arrivals, Holds, Jobs, Part, Visit, WorkState};
 use wakepath_forecast::replay::{Options, replay};
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Event, LimitRow, limit, op};
+use wakepath_model::rows::{Event, LimitRow, OpKind, limit};
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
 
@@ -97,7 +97,7 @@ fn derived(p: &Plan, selection: &Selection) -> Derived {
         came.iter().map(|&(taken, at)| (host.at(taken * 1_000), host.at(at * 1_000))).collect();
     for row in &mut host.rows {
         if let Event::Op(o) = row
-            && o.kind == op::RECV
+            && o.kind == OpKind::Recv
             && let Some(&at) = arrived.get(&o.at)
         {
             o.arrived = at;

@@ -5,7 +5,7 @@ use wakepath_causality::graph::Index;
 use wakepath_forecast::derive::links::{Connect, Links, SYN_RETRY_NS, Way};
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{self, Event, LimitRow, limit, op, seen};
+use wakepath_model::rows::{self, Event, LimitRow, OpKind, limit, seen};
 use wakepath_testkit::recording::{Announced, Cuts, HostRows};
 
 const HOST: HostId = HostId(0);
@@ -50,7 +50,7 @@ fn connect(h: &mut HostRows, made: &Made) {
         &end(server(made.number), b, a, 2, seen::ACCEPTED, rows::Side::Server),
     );
     if made.is_called {
-        h.op(made.at, connected + 50_000, 1, client(made.number).0, op::CONNECT, 0);
+        h.op(made.at, connected + 50_000, 1, client(made.number).0, OpKind::Connect, 0);
     }
 }
 

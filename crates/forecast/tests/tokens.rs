@@ -12,7 +12,7 @@ use wakepath_causality::path::{Half, Request, Span};
 use wakepath_forecast::derive::holds::{self, Found};
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Cause, WaitRow, cause};
+use wakepath_model::rows::{EndedBy, WaitRow};
 use wakepath_testkit::random::Random;
 use wakepath_testkit::recording::{Cuts, HostRows};
 
@@ -75,7 +75,7 @@ impl Bed {
 }
 
 /// A wait's record.
-fn waited(task: u32, from: u64, woken: u64, why: Cause, by: u32, syscall: u16, address: u64) -> WaitRow {
+fn waited(task: u32, from: u64, woken: u64, why: EndedBy, by: u32, syscall: u16, address: u64) -> WaitRow {
     WaitRow {
         at: MonoNs(woken + 5 * US),
         blocked: MonoNs(from),
@@ -198,17 +198,17 @@ fn pooled_with(
         let mut asleep = asked;
         let address = 0x7000_0000 + 4096 * u64::from(task);
         if in_vain && asked < offered[which] && offered[which] + 50 * US < taken {
-            bed.wait(waited(task, asked, offered[which], cause::TASK, by, FUTEX, address));
+            bed.wait(waited(task, asked, offered[which], EndedBy::Task, by, FUTEX, address));
             asleep = offered[which] + 10 * US;
         }
         if taken > asleep {
-            bed.wait(waited(task, asleep, taken, cause::TASK, by, FUTEX, address));
+            bed.wait(waited(task, asleep, taken, EndedBy::Task, by, FUTEX, address));
         }
         let flow = 100 + which as u64;
         let first = (taken + 40 * US, taken + 40 * US + random.within(2 * MS, 6 * MS));
         let second = (first.1 + 300 * US, first.1 + 300 * US + random.within(MS, 2 * MS));
         for (a, b) in [first, second] {
-            bed.wait(waited(task, a + 5 * US, b - 10 * US, cause::SOCKET, 0, POLL, 0));
+            bed.wait(waited(task, a + 5 * US, b - 10 * US, EndedBy::Socket, 0, POLL, 0));
         }
         let given = second.1 + 20 * US;
         queue.free[which] = (given, task);
@@ -341,10 +341,10 @@ proptest! {
             let asked = begin + 100 * US;
             let (which, taken, by) = queue.take(asked);
             if taken > asked {
-                bed.wait(waited(task, asked, taken, cause::TASK, by, FUTEX, 0x7000_0000 + 4096 * u64::from(task)));
+                bed.wait(waited(task, asked, taken, EndedBy::Task, by, FUTEX, 0x7000_0000 + 4096 * u64::from(task)));
             }
             let slept = taken + random.within(3 * MS, 5 * MS);
-            bed.wait(waited(task, taken + 20 * US, slept, cause::TIMER, 0, NANOSLEEP, 0));
+            bed.wait(waited(task, taken + 20 * US, slept, EndedBy::Timer, 0, NANOSLEEP, 0));
             queue.free[which] = (slept + 20 * US, task);
             bed.request(task, begin, slept + 120 * US, &[]);
             next.push(Reverse((slept + 200 * US, task)));
@@ -382,16 +382,16 @@ fn locked(threads: u32, hold_ns: u64, outside_ns: u64, sleeps: bool, seed: u64) 
         let asked = begin + 150 * US;
         let (which, taken, by) = queue.take(asked);
         if taken > asked {
-            bed.wait(waited(task, asked, taken, cause::TASK, by, FUTEX, 0x5000_0100));
+            bed.wait(waited(task, asked, taken, EndedBy::Task, by, FUTEX, 0x5000_0100));
         }
         let given = taken + hold_ns;
         if sleeps {
-            bed.wait(waited(task, taken + 30 * US, given - 20 * US, cause::TIMER, 0, NANOSLEEP, 0));
+            bed.wait(waited(task, taken + 30 * US, given - 20 * US, EndedBy::Timer, 0, NANOSLEEP, 0));
         }
         queue.free[which] = (given, task);
         truth.push((task, taken, given));
         let outside = random.within(outside_ns / 2, outside_ns);
-        bed.wait(waited(task, given + 50 * US, given + 50 * US + outside, cause::TIMER, 0, NANOSLEEP, 0));
+        bed.wait(waited(task, given + 50 * US, given + 50 * US + outside, EndedBy::Timer, 0, NANOSLEEP, 0));
         let end = given + 100 * US + outside;
         bed.request(task, begin, end, &[]);
         next.push(Reverse((end + random.within(100 * US, 300 * US), task)));
@@ -447,7 +447,7 @@ fn interpreted(threads: u32, turns: usize, sleep_ns: u64, seed: u64) -> (Bed, Ve
         let asked = back + 5 * US;
         let taken = free.0.max(asked);
         if taken > asked {
-            bed.wait(waited(task, asked, taken, cause::TASK, free.1, FUTEX, 0xa0_0000 + 4 * u64::from(task % 2)));
+            bed.wait(waited(task, asked, taken, EndedBy::Task, free.1, FUTEX, 0xa0_0000 + 4 * u64::from(task % 2)));
         }
         let given = taken + random.within(150 * US, 250 * US);
         free = (given, task);
@@ -455,7 +455,7 @@ fn interpreted(threads: u32, turns: usize, sleep_ns: u64, seed: u64) -> (Bed, Ve
             bed.request(task, begin, given, &[]);
         }
         let slept = random.within(sleep_ns, 2 * sleep_ns);
-        bed.wait(waited(task, given + 2 * US, given + slept, cause::SOCKET, 0, POLL, 0));
+        bed.wait(waited(task, given + 2 * US, given + slept, EndedBy::Socket, 0, POLL, 0));
         sleeps.push((task, given + 2 * US, given + slept));
         next.push(Reverse((given + slept + 5 * US, task, (turn + 1) % 3, begin)));
     }
@@ -494,7 +494,7 @@ fn flushed(servers: usize) -> (Bed, Vec<(u32, u64, u64)>) {
         let (which, taken, _) = queue.take(asked);
         let done = taken + random.within(2 * MS, 2 * MS + 200 * US);
         queue.free[which] = (done, task);
-        bed.wait(waited(task, asked, done, cause::BLOCK, 0, FDATASYNC, 0));
+        bed.wait(waited(task, asked, done, EndedBy::Block, 0, FDATASYNC, 0));
         truth.push((task, asked, done - taken));
         bed.request(task, begin, done + 100 * US, &[]);
         next.push(Reverse((done + 200 * US + random.within(0, 9 * MS), task)));
@@ -511,7 +511,7 @@ fn a_disk_that_serves_one_at_a_time_is_told_from_one_that_serves_all() {
         assert_eq!((host, station.name.as_str(), station.what), (&HostId(0), "h/disk", "disk"));
         assert_eq!(station.servers, if servers == 1 { 1.0 } else { f64::INFINITY });
         for &(task, asked, served) in &truth {
-            let w = waited(task, asked, asked, cause::BLOCK, 0, FDATASYNC, 0);
+            let w = waited(task, asked, asked, EndedBy::Block, 0, FDATASYNC, 0);
             assert_eq!(found.disks.served_ns(HostId(0), &w), Some(served));
         }
     }
@@ -522,9 +522,9 @@ fn a_service_that_waits_for_nothing_shared_has_nothing() {
     let mut bed = Bed::new(3);
     for i in 0..300u64 {
         let (task, begin) = (LEADER + (i % 3) as u32, MS + i * MS);
-        bed.wait(waited(task, begin + 100 * US, begin + 600 * US, cause::TIMER, 0, NO_SYSCALL, 0));
+        bed.wait(waited(task, begin + 100 * US, begin + 600 * US, EndedBy::Timer, 0, NO_SYSCALL, 0));
         // a child of its own ends its wait: it works for it and holds nothing
-        bed.wait(waited(task, begin + 700 * US, begin + 800 * US, cause::TASK, 77, FUTEX, 0x6000_0000));
+        bed.wait(waited(task, begin + 700 * US, begin + 800 * US, EndedBy::Task, 77, FUTEX, 0x6000_0000));
         bed.request(task, begin, begin + 900 * US, &[]);
     }
     let found = bed.find();
@@ -544,7 +544,7 @@ fn waits_for_rows_stay_and_are_told() {
             let calls = [(77, t + MS, t + 4 * MS)];
             bed.request(10, t, t + 5 * MS, &[]);
             bed.request(11, t + MS, t + 7 * MS, if is_in_a_call { &calls } else { &[] });
-            bed.wait(waited(11, t + 2 * MS, t + 4 * MS, cause::TASK, 10, POLL, 0));
+            bed.wait(waited(11, t + 2 * MS, t + 4 * MS, EndedBy::Task, 10, POLL, 0));
         }
         bed.find().tokens
     };

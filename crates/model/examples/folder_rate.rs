@@ -3,7 +3,7 @@
 use std::time::Instant;
 use wakepath_model::folder::{Durability, Folder, FolderWriter, HostInfo, Options, TableSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OpRow, Table, WaitRow, cause, op, range};
+use wakepath_model::rows::{EndedBy, OpKind, OpRow, RangeHow, Table, WaitRow};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rows: u64 = std::env::args().nth(1).map_or(Ok(10_000_000), |n| n.parse())?;
@@ -48,7 +48,7 @@ impl Busy {
             syscall: 232,
             cpu: (x >> 50) as u16 % 8,
             woken_cpu: (x >> 53) as u16 % 8,
-            cause: cause::SOCKET,
+            cause: EndedBy::Socket,
             ..Default::default()
         }
     }
@@ -66,8 +66,8 @@ impl Busy {
             end: start + length,
             task: TaskId(10 + flow as u32 % 16),
             result: length as i32,
-            kind: if x & 1 == 0 { op::SEND } else { op::RECV },
-            range: range::EXACT,
+            kind: if x & 1 == 0 { OpKind::Send } else { OpKind::Recv },
+            range: RangeHow::Exact,
             syscall: 45,
             cpu: (x >> 50) as u16 % 8,
             ..Default::default()

@@ -30,13 +30,13 @@ pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, Side, TcpState, UNFRAMED
 pub use limits::{LimitRow, limit};
 pub use marks::{MarkRow, mark};
 pub use messages::{MessageEndRow, MessageRow, end_how, failed, message_flag, role, witness};
-pub use operations::{InputRow, OpKind, OpKind as op, OpRow, PollRow, input, op_flag, range};
+pub use operations::{InputRow, OpKind, OpRow, PollRow, RangeHow, input, op_flag};
 pub use packets::{PacketRow, context};
 pub use placements::PlacementRow;
 pub use recording::{AnchorRow, LossRow};
-pub use sniffed::{SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
+pub use sniffed::{ExchangeKind, FlowRowKind, ResetBy, SideHow, SniffedExchangeRow, SniffedFlowRow};
 pub use tasks::{HandoverRow, StreamRow, TaskRow, life, runtime, strength};
-pub use waits::{Cause, Cause as cause, Park, ParkRow, RanRow, STATE_UNKNOWN, StackRow, StayRow, WaitRow, gaps};
+pub use waits::{EndedBy, Park, ParkRow, RanRow, STATE_UNKNOWN, StackRow, StayRow, WaitRow, gaps};
 
 /// End offset of a message whose end is not known yet.
 pub const OPEN: u64 = u64::MAX;
@@ -229,7 +229,7 @@ mod tests {
         let unknown = OpKind::try_from(200).expect_err("no kind");
         assert_eq!(unknown.to_string(), "200 is no known OpKind");
         assert_eq!(OpKind::try_from(5), Ok(OpKind::Close));
-        assert!(Cause::ALL.iter().all(|c| Cause::try_from(*c as u8) == Ok(*c)));
+        assert!(EndedBy::ALL.iter().all(|c| EndedBy::try_from(*c as u8) == Ok(*c)));
         assert_eq!(
             [Side::Server, Side::Client, Side::Unknown].map(Side::other),
             [Side::Client, Side::Server, Side::Unknown]

@@ -429,18 +429,13 @@ macro_rules! codes {
     (
         $(#[doc = $about:literal])+
         $name:ident($t:ty) {
-            $($(#[doc = $doc:literal])+ $variant:ident = $number:tt => $word:literal $($constant:ident)?),+ $(,)?
+            $($(#[doc = $doc:literal])+ $variant:ident = $number:tt => $word:literal),+ $(,)?
         }
     ) => {
         $(#[doc = $about])+
         #[repr($t)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, bytemuck::NoUninit, bytemuck::CheckedBitPattern)]
         pub enum $name { $($(#[doc = $doc])+ $variant = $number),+ }
-
-        #[allow(missing_docs)]
-        impl $name {
-            $($(pub const $constant: $name = $name::$variant;)?)+
-        }
 
         impl $name {
             /// All of them.

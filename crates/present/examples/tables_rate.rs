@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 use wakepath_model::folder::{Folder, FolderWriter, HostInfo, Options, Overwrite};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{AnchorRow, MessageRow, OpRow, TaskRow, WaitRow, cause, life, op, range, role, witness};
+use wakepath_model::rows::{
+    AnchorRow, EndedBy, MessageRow, OpKind, OpRow, RangeHow, TaskRow, WaitRow, life, role, witness,
+};
 use wakepath_present::parquet::write_tables;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -75,8 +77,8 @@ fn make(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
             end: i * 100 + 100,
             task: TaskId(1),
             result: 100,
-            kind: op::RECV,
-            range: range::EXACT,
+            kind: OpKind::Recv,
+            range: RangeHow::Exact,
             flags: 0,
             syscall: 45,
             cpu: (x >> 50) as u16 % 8,
@@ -107,7 +109,7 @@ fn wait(at: u64, x: u64, flow: EndpointId) -> WaitRow {
         syscall: 232,
         cpu: 0,
         woken_cpu: 0,
-        cause: cause::SOCKET,
+        cause: EndedBy::Socket,
         ..Default::default()
     }
 }

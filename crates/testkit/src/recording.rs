@@ -10,9 +10,9 @@ use std::path::Path;
 use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageEndRow, MessageRow,
-    OpKind, OpRow, PollRow, Side, TaskRow, TcpState, UNFRAMED, WaitRow, cause, end_how, life, op, op_flag, range, role,
-    seen,
+    AnchorRow, EndedBy, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageEndRow,
+    MessageRow, OpKind, OpRow, PollRow, RangeHow, Side, TaskRow, TcpState, UNFRAMED, WaitRow, end_how, life, op_flag,
+    role, seen,
 };
 
 /// Nanoseconds since 1970 at true time 0.
@@ -209,7 +209,7 @@ impl HostRows {
             task: TaskId(task),
             result,
             kind,
-            range: range::NONE,
+            range: RangeHow::None,
             flags: 0,
             syscall: 0,
             cpu: 0,
@@ -230,8 +230,8 @@ impl HostRows {
             end: bytes.end,
             task: TaskId(task),
             result: (bytes.end - bytes.start) as i32,
-            kind: if is_send { op::SEND } else { op::RECV },
-            range: range::EXACT,
+            kind: if is_send { OpKind::Send } else { OpKind::Recv },
+            range: RangeHow::Exact,
             flags: 0,
             syscall: if is_send { 44 } else { 45 },
             cpu: 0,
@@ -338,9 +338,9 @@ impl HostRows {
             cpu: 0,
             woken_cpu: 0,
             cause: match (by, on) {
-                (0, 0) => cause::TIMER,
-                (0, _) => cause::SOCKET,
-                _ => cause::TASK,
+                (0, 0) => EndedBy::Timer,
+                (0, _) => EndedBy::Socket,
+                _ => EndedBy::Task,
             },
             ..Default::default()
         };
@@ -451,13 +451,13 @@ impl HostRows {
                     if let Some(b) = burst.filter(|_| random.chance(80.0)) {
                         b.2 += 1;
                         if moves {
-                            gone.entry((o.flow.0, o.kind == op::SEND)).or_default().push((o.start, o.end));
+                            gone.entry((o.flow.0, o.kind == OpKind::Send)).or_default().push((o.start, o.end));
                             gaps.insert((o.flow.0, o.kind));
                         }
                         continue;
                     }
                     if moves && gaps.remove(&(o.flow.0, o.kind)) {
-                        o.range = range::GAP;
+                        o.range = RangeHow::Gap;
                     }
                 }
                 _ => {}
@@ -496,7 +496,7 @@ impl HostRows {
                 Event::FlowState(r) if r.new == TcpState::Close => _ = ends.remove(&r.flow.0),
                 Event::Op(r) if r.end > r.start => {
                     if let Some(e) = ends.get_mut(&r.flow.0) {
-                        let next = if r.kind == op::SEND { &mut e.snd } else { &mut e.rcv };
+                        let next = if r.kind == OpKind::Send { &mut e.snd } else { &mut e.rcv };
                         *next = r.end;
                     }
                 }

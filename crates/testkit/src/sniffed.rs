@@ -19,7 +19,7 @@ use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{FolderError, FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{CommonNs, MonoNs, SniffedFlowId, StrId};
 use wakepath_model::intern::Interner;
-use wakepath_model::rows::{AnchorRow, OPEN, SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
+use wakepath_model::rows::{AnchorRow, ExchangeKind, FlowRowKind, OPEN, SideHow, SniffedExchangeRow, SniffedFlowRow};
 
 /// What the host's clock shows at microsecond 0.
 const CLOCK_NS: u64 = 1_000_000_000;
@@ -93,6 +93,12 @@ fn place(word: &str) -> ([u8; 16], u16, u16) {
     (bytes, address.port(), if address.is_ipv4() { 2 } else { 10 })
 }
 
+/// What a number means.
+fn code<C: TryFrom<u8>>(number: u64, words: &[&str]) -> C {
+    let known = u8::try_from(number).ok().and_then(|n| C::try_from(n).ok());
+    known.unwrap_or_else(|| panic!("{words:?}: {number} means nothing"))
+}
+
 impl Script {
     /// Reads a text.
     ///
@@ -122,20 +128,20 @@ impl Script {
         let flow = SniffedFlowId(words[1].parse().unwrap_or_else(|_| panic!("{words:?}")));
         let mut r = SniffedFlowRow { flow, ..Default::default() };
         r.what = match words[2] {
-            "begin" => flow_row::BEGIN,
-            "update" => flow_row::UPDATE,
-            "fin" => flow_row::FIN,
-            "reset" => flow_row::RESET,
-            "forgotten" => flow_row::FORGOTTEN,
-            "end" => flow_row::CAPTURE_END,
+            "begin" => FlowRowKind::Begin,
+            "update" => FlowRowKind::Update,
+            "fin" => FlowRowKind::Fin,
+            "reset" => FlowRowKind::Reset,
+            "forgotten" => FlowRowKind::Forgotten,
+            "end" => FlowRowKind::CaptureEnd,
             w => panic!("{w}: not why a flow's row is written"),
         };
         r.at = mono(words[3].parse().unwrap_or_else(|_| panic!("{words:?}")));
         (r.client, r.client_port, r.family) = place(words[4]);
         (r.server, r.server_port, _) = place(words[5]);
         r.ip_protocol = keys.number("ip").unwrap_or(6) as u8;
-        r.side = keys.number("side").map_or(side_how::HANDSHAKE, |n| n as u8);
-        r.reset_by = keys.number("reset_by").unwrap_or(0) as u8;
+        r.side = keys.number("side").map_or(SideHow::Handshake, |n| code(n, words));
+        r.reset_by = code(keys.number("reset_by").unwrap_or(0), words);
         (r.syn, r.syn_ack, r.ack) = (keys.time("syn"), keys.time("synack"), keys.time("ack"));
         (r.packets, r.wire_bytes) = (keys.pair("packets"), keys.pair("wire"));
         (r.stream_bytes, r.missing_bytes) = (keys.pair("stream"), keys.pair("missing"));
@@ -152,13 +158,13 @@ impl Script {
         let flow = SniffedFlowId(words[1].parse().unwrap_or_else(|_| panic!("{words:?}")));
         let mut r = SniffedExchangeRow { flow, ..Default::default() };
         r.what = match words[2] {
-            "answered" => exchange_row::ANSWERED,
-            "unanswered" => exchange_row::UNANSWERED,
-            "open" => exchange_row::OPEN,
-            "no_reply" => exchange_row::NO_REPLY,
-            "unsolicited" => exchange_row::UNSOLICITED,
-            "reply_only" => exchange_row::REPLY_ONLY,
-            "reply_missed" => exchange_row::REPLY_MISSED,
+            "answered" => ExchangeKind::Answered,
+            "unanswered" => ExchangeKind::Unanswered,
+            "open" => ExchangeKind::Open,
+            "no_reply" => ExchangeKind::NoReply,
+            "unsolicited" => ExchangeKind::Unsolicited,
+            "reply_only" => ExchangeKind::ReplyOnly,
+            "reply_missed" => ExchangeKind::ReplyMissed,
             w => panic!("{w}: not what becomes of an exchange"),
         };
         r.at = mono(words[3].parse().unwrap_or_else(|_| panic!("{words:?}")));
@@ -169,7 +175,7 @@ impl Script {
         let [request, reply] = keys.pair("bytes");
         r.request_start = keys.number("start").unwrap_or(self.steps.len() as u64 * 100_000);
         r.request_end = r.request_start + request;
-        let has_reply = matches!(r.what, exchange_row::ANSWERED | exchange_row::REPLY_ONLY);
+        let has_reply = matches!(r.what, ExchangeKind::Answered | ExchangeKind::ReplyOnly);
         (r.reply_start, r.reply_end) = if has_reply { (0, reply) } else { (OPEN, OPEN) };
         (r.request_first, r.request_head) = (keys.time("first"), keys.time("head"));
         (r.reply_first, r.reply_head, r.reply_last) = (keys.time("rfirst"), keys.time("rhead"), keys.time("last"));

@@ -3,7 +3,7 @@
 use crate::recording::{HostRows, PROTOCOL};
 use std::ops::Range;
 use wakepath_model::ids::{MonoNs, SniffedFlowId, StrId};
-use wakepath_model::rows::{OPEN, SniffedExchangeRow, SniffedFlowRow, exchange_row, side_how};
+use wakepath_model::rows::{ExchangeKind, FlowRowKind, OPEN, SideHow, SniffedExchangeRow, SniffedFlowRow};
 
 /// An exchange as it passes a sniffer.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Passing {
     /// What its trace id hashes to, 0 = none, and the span.
     pub trace: (u64, u64),
     /// One of `exchange_row`.
-    pub what: u8,
+    pub what: ExchangeKind,
     /// Path.
     pub target: String,
 }
@@ -42,7 +42,7 @@ fn wide(a: [u8; 4]) -> [u8; 16] {
 
 impl HostRows {
     /// A row of a passing's flow. `is_new`: its handshake was seen.
-    pub fn sniffed_flow(&mut self, t: u64, p: &Passing, what: u8, is_new: bool) {
+    pub fn sniffed_flow(&mut self, t: u64, p: &Passing, what: FlowRowKind, is_new: bool) {
         let at = self.at(t);
         let protocol = self.text(PROTOCOL);
         let seen = if is_new { at } else { MonoNs(0) };
@@ -62,7 +62,7 @@ impl HostRows {
                 family: 2,
                 ip_protocol: 6,
                 what,
-                side: side_how::HANDSHAKE,
+                side: SideHow::Handshake,
                 ..Default::default()
             }
             .into(),
@@ -77,7 +77,7 @@ impl HostRows {
         });
         let (protocol, verb, target) = (self.text(PROTOCOL), self.text("GET"), self.text(&p.target));
         let has_reply = p.reply_at.1 != 0;
-        let only_reply = p.what == exchange_row::REPLY_ONLY;
+        let only_reply = p.what == ExchangeKind::ReplyOnly;
         let known = |is: bool, at: u64| if is { at } else { OPEN };
         self.rows.push(
             SniffedExchangeRow {

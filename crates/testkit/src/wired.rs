@@ -6,7 +6,7 @@ use crate::recording::{Announced, HostRows, Recording};
 use crate::tap::Passing;
 use crate::truth::Call;
 use std::collections::BTreeMap;
-use wakepath_model::rows::{Event, Side, exchange_row, flow_row, seen};
+use wakepath_model::rows::{Event, ExchangeKind, FlowRowKind, Side, seen};
 
 const US: u64 = 1_000;
 const SECOND: u64 = 1_000_000_000;
@@ -273,7 +273,7 @@ impl Sim {
             reply: reply..reply + REPLY_BYTES,
             request_id: bears.request_id,
             trace: bears.trace,
-            what: if gone.is_some() { exchange_row::UNANSWERED } else { exchange_row::ANSWERED },
+            what: if gone.is_some() { ExchangeKind::Unanswered } else { ExchangeKind::Answered },
             target: target.clone(),
         };
         if self.services[service].published.is_some() {
@@ -356,19 +356,19 @@ impl Sim {
             }
             if begun.insert(p.flow) {
                 let at = if no_request { p.reply_at.0 } else { p.request_at.0 };
-                tap.sniffed_flow(at - US, &p, flow_row::BEGIN, !no_request);
+                tap.sniffed_flow(at - US, &p, FlowRowKind::Begin, !no_request);
             }
             if no_request {
-                p.what = exchange_row::REPLY_ONLY;
+                p.what = ExchangeKind::ReplyOnly;
                 tap.sniffed(&p);
                 continue;
             }
             if no_reply {
-                (p.what, p.ended_at, p.reply_at) = (exchange_row::REPLY_MISSED, p.reply_at.0, (0, 0));
+                (p.what, p.ended_at, p.reply_at) = (ExchangeKind::ReplyMissed, p.reply_at.0, (0, 0));
             }
             let mut told = p.request_at.1 + TOLD_NS;
             while told < p.reply_at.0.max(p.ended_at) {
-                tap.sniffed(&Passing { what: exchange_row::OPEN, reply_at: (0, 0), ended_at: told, ..p.clone() });
+                tap.sniffed(&Passing { what: ExchangeKind::Open, reply_at: (0, 0), ended_at: told, ..p.clone() });
                 told += TOLD_NS;
             }
             self.out.truth.calls[call].wire.push((("tap".into(), p.flow), p.request.start));

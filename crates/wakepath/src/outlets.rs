@@ -13,7 +13,7 @@ use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{Durability, FolderWriter, HostInfo, Options, WriteCounts};
 use wakepath_model::ids::{CommonNs, MonoNs, StrId};
 use wakepath_model::intern::Interner;
-use wakepath_model::rows::{AnchorRow, Event, LossRow, exchange_row, flow_row};
+use wakepath_model::rows::{AnchorRow, Event, ExchangeKind, FlowRowKind, LossRow};
 
 /// How often rows are written.
 const FLUSH: Duration = Duration::from_millis(100);
@@ -59,8 +59,8 @@ impl Totals {
         let (first, last) = self.span.unwrap_or((at, at));
         self.span = Some((first.min(at), last.max(at)));
         match event {
-            Event::SniffedFlow(r) => self.flows += u64::from(r.what == flow_row::BEGIN),
-            Event::SniffedExchange(r) => self.exchanges += u64::from(r.what != exchange_row::OPEN),
+            Event::SniffedFlow(r) => self.flows += u64::from(r.what == FlowRowKind::Begin),
+            Event::SniffedExchange(r) => self.exchanges += u64::from(r.what != ExchangeKind::Open),
             Event::Loss(r) => self.lost(&String::from_utf8_lossy(texts.get(r.what).unwrap_or_default()), r),
             _ => {}
         }

@@ -11,7 +11,7 @@ use wakepath_causality::graph::Index;
 use wakepath_decode::readers::ctf;
 use wakepath_model::folder::{Folder, Host};
 use wakepath_model::ids::HostId;
-use wakepath_model::rows::{Cause, Event, PacketRow, Table, TaskRow, WaitRow, cause};
+use wakepath_model::rows::{EndedBy, Event, PacketRow, Table, TaskRow, WaitRow};
 use wakepath_testkit::data;
 
 /// Our own trace: `a` has one processor, `b` handles interrupts in threads.
@@ -77,7 +77,7 @@ fn tile(host: &Host) -> usize {
     by_task.values().map(Vec::len).sum()
 }
 
-fn caused_by(host: &Host, cause: Cause) -> usize {
+fn caused_by(host: &Host, cause: EndedBy) -> usize {
     waits(host).iter().filter(|w| w.cause == cause).count()
 }
 
@@ -93,12 +93,16 @@ fn three_hosts_of_one_folder() -> Tested {
     }
     for host in folder.hosts() {
         assert!(tile(host) > 100);
-        assert!(caused_by(host, cause::TASK) > 10 && caused_by(host, cause::TIMER) > 10, "{}", host.info().hostname);
+        assert!(
+            caused_by(host, EndedBy::Task) > 10 && caused_by(host, EndedBy::Timer) > 10,
+            "{}",
+            host.info().hostname
+        );
     }
     let client = folder.hosts().iter().find(|h| h.info().hostname.contains("client")).expect("the client");
     let python = tasks(client).into_iter().find(|t| t.tid == 2327).expect("TID 2327");
     let of_python: Vec<_> = waits(client).into_iter().filter(|w| w.task == python.task).collect();
-    assert!(of_python.iter().any(|w| w.cause == cause::PACKET), "a packet wakes it");
+    assert!(of_python.iter().any(|w| w.cause == EndedBy::Packet), "a packet wakes it");
     assert!(said.contains("next: wakepath sync"), "{said}");
     assert!(said.contains("next: wakepath waits"), "{said}");
     Ok(())
@@ -148,7 +152,7 @@ fn have_the_same_keys(source: &Path, least: usize) {
         assert!(both >= least, "{both} of {} TCP packets", sent.len());
         tile(from);
     }
-    assert!(caused_by(a, cause::PACKET) >= 30, "{}", caused_by(a, cause::PACKET));
+    assert!(caused_by(a, EndedBy::Packet) >= 30, "{}", caused_by(a, EndedBy::Packet));
 }
 
 /// On `b`, each line's thread is woken by its line alone, behind the end of the line's handler, whatever that interrupted.
@@ -168,15 +172,15 @@ fn threads_of_interrupts_are_woken_by_their_lines() -> Tested {
             continue;
         };
         // what a wait that began before the trace was for, and one that goes on, is not seen
-        let of_it = |w: &WaitRow| w.task == t.task && w.state == 1 && w.cause != cause::OPEN;
+        let of_it = |w: &WaitRow| w.task == t.task && w.state == 1 && w.cause != EndedBy::Open;
         for w in waits(b).iter().filter(|w| of_it(w)) {
-            assert_eq!((w.cause, w.object), (cause::IRQ, line), "{name}: {w:?}");
+            assert_eq!((w.cause, w.object), (EndedBy::Irq, line), "{name}: {w:?}");
             by_line += 1;
         }
     }
     assert!(by_line > 50, "{by_line}");
     // what came in there was received in those threads, and woke from there
-    assert!(caused_by(b, cause::PACKET) > 10, "{}", caused_by(b, cause::PACKET));
+    assert!(caused_by(b, EndedBy::Packet) > 10, "{}", caused_by(b, EndedBy::Packet));
     Ok(())
 }
 
@@ -190,8 +194,8 @@ fn a_modern_kernel() -> Tested {
         assert_eq!(said_events(&said).values().sum::<u64>(), events, "{said}");
     }
     assert!(tile(host) > 1000);
-    assert!(caused_by(host, cause::BLOCK) > 0 && caused_by(host, cause::PREEMPTED) > 0);
-    assert_eq!(caused_by(host, cause::SOCKET), 0);
+    assert!(caused_by(host, EndedBy::Block) > 0 && caused_by(host, EndedBy::Preempted) > 0);
+    assert_eq!(caused_by(host, EndedBy::Socket), 0);
     Ok(())
 }
 
@@ -387,7 +391,7 @@ fn the_wait_for_a_name_is_told_as_one_and_is_as_long_as_it_was() -> Tested {
         .collect();
     let asked = packets.iter().filter(|p| p.sent == 1 && p.task == asker.task && p.dport == 53).count();
     let its: Vec<WaitRow> =
-        waits(host).into_iter().filter(|w| w.task == asker.task && w.cause == cause::PACKET).collect();
+        waits(host).into_iter().filter(|w| w.task == asker.task && w.cause == EndedBy::Packet).collect();
     let woken_by = |p: &&PacketRow| its.iter().any(|w| w.object == p.id);
     let answered: Vec<_> = packets.iter().filter(|p| p.sent == 0).filter(woken_by).map(|p| p.sport).collect();
     assert!(asked > 0 && !answered.is_empty() && answered.iter().all(|p| *p == 53), "{asked}, {answered:?}");

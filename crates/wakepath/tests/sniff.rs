@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use support::{Tested, check, run, stderr, stdout, wakepath, widest};
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::Folder;
-use wakepath_model::rows::{Event, Table, exchange_row, flow_row};
+use wakepath_model::rows::{Event, ExchangeKind, FlowRowKind, Table};
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -134,7 +134,7 @@ fn answered(folder: &Path, port: u16) -> Vec<(String, u16, u64)> {
         }
         for event in host.events(Table::SniffedExchange.into(), ..) {
             let Event::SniffedExchange(r) = event else { continue };
-            if r.what == exchange_row::ANSWERED && flows.contains(&r.flow.0) {
+            if r.what == ExchangeKind::Answered && flows.contains(&r.flow.0) {
                 let asked = format!("{} {}", host.text(r.verb), host.text(r.target));
                 found.push((r.request_first, asked, r.status, r.reply_head.0 - r.request_head.0));
             }
@@ -481,7 +481,7 @@ fn every_request_on_an_interface_is_found() -> Tested {
     let host = &folder.hosts()[0];
     let ended = host
         .events(Table::SniffedFlow.into(), ..)
-        .filter(|e| matches!(e, Event::SniffedFlow(r) if r.server_port == port && r.what == flow_row::BEGIN))
+        .filter(|e| matches!(e, Event::SniffedFlow(r) if r.server_port == port && r.what == FlowRowKind::Begin))
         .count();
     assert_eq!(ended, 5);
     Ok(())

@@ -6,7 +6,7 @@ use std::path::Path;
 use support::{Tested, check, host, run, stderr, stdout, widest};
 use wakepath_model::folder::{FolderWriter, Options};
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
-use wakepath_model::rows::{AnchorRow, StackRow, TaskRow, WaitRow, cause, life};
+use wakepath_model::rows::{AnchorRow, EndedBy, StackRow, TaskRow, WaitRow, life};
 
 const POLL: u16 = 7;
 const FUTEX: u16 = 202;
@@ -23,12 +23,12 @@ fn folder(dir: &Path, stacks: bool) -> String {
     let texts = ["/no/where/app|8f|10,20,30", "/no/where/app|8f|11,20,30", "/no/where/app|8f|40;|9|77", ""];
     let ids: Vec<StrId> = texts.iter().map(|t| w.intern(t.as_bytes())).collect();
     let waits = [
-        (2_000_000, 5_000_000, 0, POLL, cause::TIMER),
-        (6_000_000, 8_000_000, 1, FUTEX, cause::TASK),
-        (9_000_000, 10_000_000, 3, FUTEX, cause::TASK),
+        (2_000_000, 5_000_000, 0, POLL, EndedBy::Timer),
+        (6_000_000, 8_000_000, 1, FUTEX, EndedBy::Task),
+        (9_000_000, 10_000_000, 3, FUTEX, EndedBy::Task),
         // told twice while it goes on
-        (11_000_000, 12_000_000, 2, FUTEX, cause::OPEN),
-        (11_000_000, 15_000_000, 2, FUTEX, cause::OPEN),
+        (11_000_000, 12_000_000, 2, FUTEX, EndedBy::Open),
+        (11_000_000, 15_000_000, 2, FUTEX, EndedBy::Open),
     ];
     for (blocked, at, text, syscall, cause) in waits {
         let (at, blocked) = (MonoNs(at), MonoNs(blocked));
@@ -75,7 +75,7 @@ fn wait() -> WaitRow {
         syscall: 0,
         cpu: 0,
         woken_cpu: 0,
-        cause: cause::UNKNOWN,
+        cause: EndedBy::Unknown,
         ..Default::default()
     }
 }

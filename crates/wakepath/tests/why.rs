@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use support::{Tested, check, run, stderr, stdout, widest};
 use wakepath_model::ids::TaskId;
-use wakepath_model::rows::{Event, WaitRow, cause};
+use wakepath_model::rows::{EndedBy, Event, WaitRow};
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
 
@@ -115,7 +115,7 @@ fn a_lock_between_processes_is_named() -> Tested {
         );
     }
     let in_poll = |row: &mut Event| match row {
-        Event::Wait(w) if w.cause == cause::TASK => w.syscall = 232,
+        Event::Wait(w) if w.cause == EndedBy::Task => w.syscall = 232,
         _ => {}
     };
     let folder = folder_with(dir.path(), "t", &text, &in_poll);
@@ -213,17 +213,17 @@ fn a_wait_is_named_by_its_object() -> Tested {
     let cases: [(&str, &str, Change); 4] = [
         ("futex", "waiting on a futex until its timeout, with no wake-up", |w| w.syscall = 202),
         ("stopped", "stopped by SIGSTOP from front", |w| {
-            (w.cause, w.state, w.object, w.by) = (cause::STOPPED, 4, 19, TaskId(1));
+            (w.cause, w.state, w.object, w.by) = (EndedBy::Stopped, 4, 19, TaskId(1));
         }),
         ("quota", "held back by the CPU quota of its cgroup", |w| {
-            (w.cause, w.state, w.object, w.woken) = (cause::PREEMPTED, 0, 1, w.blocked);
+            (w.cause, w.state, w.object, w.woken) = (EndedBy::Preempted, 0, 1, w.blocked);
         }),
         ("unknown", "the kernel delayed it", |w| (w.state, w.syscall) = (2, 1)),
     ];
     for (name, text, change) in cases {
         let dir = tempfile::tempdir()?;
         let folder = folder_with(dir.path(), "t", &script(5_000, 0), &|row| match row {
-            Event::Wait(w) if w.cause == cause::TIMER => change(w),
+            Event::Wait(w) if w.cause == EndedBy::Timer => change(w),
             _ => {}
         });
         let document = check("why", &stdout(&run(&["why", "--json", &folder])));

@@ -349,7 +349,7 @@ impl<'a> Excerpt<'a> {
                 micros(r.entry.0, zero),
                 r.start & 0xffff_ffff,
                 r.end & 0xffff_ffff,
-                ["none", "exact", "gap", "overlap", "counted"].get(usize::from(r.range)).unwrap_or(&"?"),
+                r.range.name(),
             ),
             Event::Wait(r) if self.is_ours(r.task) => format!(
                 "{:<22} ran again, off since {:.1}, woken {:.1} by {}, cause {} state {} syscall {} object {:x}",

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use wakepath_model::folder::{FolderWriter, HostInfo, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, OpKind, OpRow, Side, TaskRow, TcpState, life, op, range, seen};
+use wakepath_model::rows::{EndpointRow, OpKind, OpRow, RangeHow, Side, TaskRow, TcpState, life, seen};
 
 const MS: u64 = 1_000_000;
 const CLIENT: TaskId = TaskId(1);
@@ -52,7 +52,7 @@ fn moved(at: u64, task: TaskId, flow: u64, kind: OpKind, bytes: (u64, u64)) -> O
         task,
         result: (bytes.1 - bytes.0) as i32,
         kind,
-        range: range::EXACT,
+        range: RangeHow::Exact,
         flags: 0,
         syscall: 0,
         cpu: 0,
@@ -90,14 +90,14 @@ fn trace(dir: &Path) {
     for i in 0..3 {
         let at = |step: u64| (10 + 10 * i + step) * MS;
         let bytes = |first: u64| (first + 20 * i, first + 20 * i + 20);
-        w.push(&moved(at(0), CLIENT, 1, op::SEND, bytes(100)));
-        w.push(&moved(at(1), FRONT, 2, op::RECV, bytes(100)));
-        w.push(&moved(at(2), FRONT, 3, op::SEND, bytes(1000)));
-        w.push(&moved(at(3), BACK, 4, op::RECV, bytes(1000)));
-        w.push(&moved(at(4), BACK, 4, op::SEND, bytes(2000)));
-        w.push(&moved(at(5), FRONT, 3, op::RECV, bytes(2000)));
-        w.push(&moved(at(6), FRONT, 2, op::SEND, bytes(500)));
-        w.push(&moved(at(7), CLIENT, 1, op::RECV, bytes(500)));
+        w.push(&moved(at(0), CLIENT, 1, OpKind::Send, bytes(100)));
+        w.push(&moved(at(1), FRONT, 2, OpKind::Recv, bytes(100)));
+        w.push(&moved(at(2), FRONT, 3, OpKind::Send, bytes(1000)));
+        w.push(&moved(at(3), BACK, 4, OpKind::Recv, bytes(1000)));
+        w.push(&moved(at(4), BACK, 4, OpKind::Send, bytes(2000)));
+        w.push(&moved(at(5), FRONT, 3, OpKind::Recv, bytes(2000)));
+        w.push(&moved(at(6), FRONT, 2, OpKind::Send, bytes(500)));
+        w.push(&moved(at(7), CLIENT, 1, OpKind::Recv, bytes(500)));
     }
     w.close().expect("written");
 }

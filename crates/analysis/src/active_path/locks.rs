@@ -8,7 +8,7 @@ use crate::slices::State;
 use wakepath_causality::evidence::Class;
 use wakepath_causality::graph::{Index, is_futex};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{OpRow, Side, WaitRow, cause, op};
+use wakepath_model::rows::{EndedBy, OpKind, OpRow, Side, WaitRow};
 
 const WAKE_UP: Evidence = ("wake-up", Class::Observed);
 const FUTEX: Evidence = ("futex", Class::Observed);
@@ -61,13 +61,13 @@ impl Walk<'_> {
     /// Whether a signal that stops the task ended its wait, and not what it waited for.
     fn is_interrupted(&self, f: &Frame, w: &WaitRow) -> bool {
         let next = self.index.wait(f.host, w.task, f.place.saturating_add(1));
-        next.is_some_and(|n| n.cause == cause::STOPPED && n.blocked.0.saturating_sub(w.at.0) <= STOPS_NS)
+        next.is_some_and(|n| n.cause == EndedBy::Stopped && n.blocked.0.saturating_sub(w.at.0) <= STOPS_NS)
     }
 
     /// What had no room, where a task waited in a call that wrote to a pipe or a UNIX socket.
     fn full_pipe(&self, host: HostId, w: &WaitRow) -> Option<String> {
         let o = self.index.operation_from(host, w.task, w.at)?;
-        let is_write = o.kind == op::SEND && o.entry <= w.blocked && o.syscall == w.syscall;
+        let is_write = o.kind == OpKind::Send && o.entry <= w.blocked && o.syscall == w.syscall;
         (is_write && is_local(self.index, host, o.flow))
             .then(|| if o.flow.is_pipe() { "a pipe".to_owned() } else { "a UNIX socket".to_owned() })
     }
@@ -80,9 +80,9 @@ impl Walk<'_> {
         }
         let before = self.index.operation_before(host, w.task, w.blocked)?;
         let after = self.index.operation_from(host, w.task, w.at)?;
-        let is_amid = before.kind == op::RECV
+        let is_amid = before.kind == OpKind::Recv
             && before.end > before.start
-            && after.kind == op::SEND
+            && after.kind == OpKind::Send
             && after.flow == before.flow
             && after.entry >= w.at;
         is_amid.then_some(before)
@@ -95,7 +95,7 @@ impl Walk<'_> {
         let program = |task| self.index.program(host, task);
         let (Some(mine), Some(theirs)) = (program(w.task), program(w.by)) else { return false };
         let is_older = self.index.fork(host, w.by).is_none_or(|(made, _)| made < taken.at);
-        let is_like = w.cause == cause::TASK && mine.0 != theirs.0 && mine.1 == theirs.1;
+        let is_like = w.cause == EndedBy::Task && mine.0 != theirs.0 && mine.1 == theirs.1;
         is_like && is_older && asked_last(self.index, host, w.by, w.woken).is_some()
     }
 
@@ -127,7 +127,7 @@ pub(super) fn futex(index: &Index, host: HostId, w: &WaitRow, by: TaskId) -> (St
 
 /// What a task had been asked for last on a connection that it serves, where it has done nothing on any connection since.
 pub(crate) fn asked_last(index: &Index, host: HostId, task: TaskId, at: MonoNs) -> Option<OpRow> {
-    let last = index.operation_before(host, task, at).filter(|o| o.kind == op::RECV)?;
+    let last = index.operation_before(host, task, at).filter(|o| o.kind == OpKind::Recv)?;
     let serves = index.end(host, last.flow).is_some_and(|e| e.side == Side::Server);
     // who sends a standby its log lets others go on, and holds no lock
     let is_sender = || index.asked(host, last.flow, at).is_some_and(|words| words[1].starts_with("START_REPLICATION"));

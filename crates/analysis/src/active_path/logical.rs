@@ -5,7 +5,7 @@ use super::{Frame, Walk, What, because};
 use crate::reasons;
 use crate::slices::State;
 use wakepath_model::ids::{CommonNs, TaskId};
-use wakepath_model::rows::{Park, ParkRow, WaitRow, cause, runtime};
+use wakepath_model::rows::{EndedBy, Park, ParkRow, WaitRow, runtime};
 
 /// Most operations, and most waits, of a thread that are looked at for when it last ran a logical task.
 const LOOKED_AT_MAX: usize = 256;
@@ -101,7 +101,7 @@ impl Walk<'_> {
         let acted = operations.find(|o| o.logical == name && o.at < until).map(|o| o.at);
         let place = index.waits_from(f.host, thread, until);
         let mut waits = (0..place).rev().take(LOOKED_AT_MAX).map_while(|at| index.wait(f.host, thread, at));
-        let waited = waits.find(|w| w.logical == name && w.cause != cause::OPEN && w.at < until).map(|w| w.at);
+        let waited = waits.find(|w| w.logical == name && w.cause != EndedBy::Open && w.at < until).map(|w| w.at);
         acted.max(waited).map_or(CommonNs(i64::MIN), |at| index.common(f.host, at))
     }
 

@@ -9,7 +9,7 @@ use wakepath_causality::evidence::Class;
 use wakepath_causality::graph::{Backlog, End, Index, Left, Listener, how, is_vague};
 use wakepath_causality::pairs::How;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
-use wakepath_model::rows::{OpKind, OpRow, PacketRow, ResentRow, Side, TcpState, WaitRow, context, held, op};
+use wakepath_model::rows::{OpKind, OpRow, PacketRow, ResentRow, Side, TcpState, WaitRow, context, held};
 
 const BYTES: Evidence = ("bytes", Class::Observed);
 const TRANSLATED: Evidence = ("bytes (translated address)", Class::Observed);
@@ -118,7 +118,7 @@ impl Walk<'_> {
             return;
         }
         let Some(end) = end else { return };
-        if self.tried(f.host, w, flow) == Some(op::CONNECT) {
+        if self.tried(f.host, w, flow) == Some(OpKind::Connect) {
             self.connecting(f, w, flow, Some(end), what(None));
             return;
         }
@@ -130,16 +130,16 @@ impl Walk<'_> {
         // the cursor stands before the wake-up where only a part of the wait is asked for
         let until = index.common(f.host, w.woken).max(self.at);
         let found = if end.protocol == UDP {
-            index.last_left(peer, end.peer, op::SEND, until).map(|l| (l, DATAGRAM))
+            index.last_left(peer, end.peer, OpKind::Send, until).map(|l| (l, DATAGRAM))
         } else {
             let evidence = if kind == How::Translated { TRANSLATED } else { BYTES };
             index.send_of(peer, end.peer, w.rcv_seq, until).map(|l| (l, evidence))
         };
         // the end of a stream has a number of its own, which no send covers
         let found = found
-            .or_else(|| index.last_left(peer, end.peer, op::SHUTDOWN, until).map(|l| (l, CLOSE)))
-            .or_else(|| index.last_left(peer, end.peer, op::CLOSE, until).map(|l| (l, CLOSE)))
-            .or_else(|| index.last_left(peer, end.peer, op::SEND, until).map(|l| (l, LAST_SEND)));
+            .or_else(|| index.last_left(peer, end.peer, OpKind::Shutdown, until).map(|l| (l, CLOSE)))
+            .or_else(|| index.last_left(peer, end.peer, OpKind::Close, until).map(|l| (l, CLOSE)))
+            .or_else(|| index.last_left(peer, end.peer, OpKind::Send, until).map(|l| (l, LAST_SEND)));
         match found {
             Some((left, evidence)) => self.sent_by(f, peer, &left, evidence, what(None)),
             None => self.tell_wait(&f, State::Network, what(Some(self.whose(&f, &end, reasons::NO_SEND)))),
@@ -166,25 +166,25 @@ impl Walk<'_> {
         let tried = self.tried(f.host, w, o.flow);
         let held = self.held(f.host, w, &o);
         let reason = match (o.kind, &end) {
-            (op::CONNECT | op::SEND, _) if tried == Some(op::CONNECT) => {
+            (OpKind::Connect | OpKind::Send, _) if tried == Some(OpKind::Connect) => {
                 self.connecting(f, w, o.flow, end, what(None));
                 return;
             }
-            (op::SEND, _) if tried == Some(op::SEND) => {
+            (OpKind::Send, _) if tried == Some(OpKind::Send) => {
                 self.room(f, w, end, held, what(None));
                 return;
             }
-            (op::RECV | op::ACCEPT, Some(e)) if e.how != 0 => {
+            (OpKind::Recv | OpKind::Accept, Some(e)) if e.how != 0 => {
                 let peer = HostId(e.peer_host);
                 let found = match o.kind {
-                    op::ACCEPT => index.last_left(peer, e.peer, op::CONNECT, until).map(|l| (l, CONNECT)),
+                    OpKind::Accept => index.last_left(peer, e.peer, OpKind::Connect, until).map(|l| (l, CONNECT)),
                     _ if o.end > o.start => index
                         .send_of(peer, e.peer, (o.start as u32).wrapping_add(1), until)
                         .map(|l| (l, BYTES))
-                        .or_else(|| index.last_left(peer, e.peer, op::SEND, until).map(|l| (l, LAST_SEND))),
+                        .or_else(|| index.last_left(peer, e.peer, OpKind::Send, until).map(|l| (l, LAST_SEND))),
                     _ => index
-                        .last_left(peer, e.peer, op::SHUTDOWN, until)
-                        .or_else(|| index.last_left(peer, e.peer, op::CLOSE, until))
+                        .last_left(peer, e.peer, OpKind::Shutdown, until)
+                        .or_else(|| index.last_left(peer, e.peer, OpKind::Close, until))
                         .map(|l| (l, CLOSE)),
                 };
                 if let Some((left, evidence)) = found {
@@ -193,8 +193,8 @@ impl Walk<'_> {
                 }
                 self.whose(&f, e, reasons::NO_SEND)
             }
-            (op::RECV, Some(e)) => self.whose(&f, e, reasons::NO_PEER),
-            (op::RECV | op::ACCEPT, _) => reasons::NO_PEER,
+            (OpKind::Recv, Some(e)) => self.whose(&f, e, reasons::NO_PEER),
+            (OpKind::Recv | OpKind::Accept, _) => reasons::NO_PEER,
             _ => reasons::NO_SOCKET,
         };
         self.tell_wait(&f, State::Network, what(Some(reason)));
@@ -208,7 +208,10 @@ impl Walk<'_> {
             return Some(next.kind);
         }
         let before = self.index.operation_before(host, w.task, w.blocked).filter(|o| o.flow == flow)?;
-        let goes_on = matches!((before.kind, next.kind), (op::CONNECT, op::CONNECT | op::SEND) | (op::SEND, op::SEND));
+        let goes_on = matches!(
+            (before.kind, next.kind),
+            (OpKind::Connect, OpKind::Connect | OpKind::Send) | (OpKind::Send, OpKind::Send)
+        );
         goes_on.then_some(before.kind)
     }
 
@@ -236,7 +239,7 @@ impl Walk<'_> {
         let until = index.common(f.host, w.woken).max(self.at);
         let known = end.filter(|e| {
             let reads = |kind| index.last_left(HostId(e.peer_host), e.peer, kind, CommonNs(i64::MAX)).is_some();
-            how(e).is_some() && [op::RECV, op::SEND, op::ACCEPT, op::CONNECT].into_iter().any(reads)
+            how(e).is_some() && [OpKind::Recv, OpKind::Send, OpKind::Accept, OpKind::Connect].into_iter().any(reads)
         });
         let Some(end) = known else {
             let (state, reason) = match is_slow_reader {
@@ -280,12 +283,12 @@ impl Walk<'_> {
         }
         let accepted = end.filter(|e| how(e).is_some()).and_then(|e| {
             let peer = HostId(e.peer_host);
-            let mine = index.last_left(peer, e.peer, op::ACCEPT, CommonNs(i64::MAX))?;
+            let mine = index.last_left(peer, e.peer, OpKind::Accept, CommonNs(i64::MAX))?;
             let (begin, until) = (index.common(f.host, w.blocked), index.common(f.host, w.woken));
             let local = index.timeline().local(peer, until);
             let recent = index.operations_back(peer, mine.task, local).take(ACCEPTS_MAX);
             let mut recent = recent.take_while(|o| index.common(peer, o.at) >= begin);
-            let earlier = recent.find(|o| o.kind == op::ACCEPT)?;
+            let earlier = recent.find(|o| o.kind == OpKind::Accept)?;
             Some((peer, Left { at: earlier.at, task: earlier.task, ..mine }))
         });
         match accepted {

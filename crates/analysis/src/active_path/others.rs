@@ -9,7 +9,7 @@ use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId};
-use wakepath_model::rows::{Cause, OpRow, Side, TcpState, WaitRow, cause, op};
+use wakepath_model::rows::{EndedBy, OpKind, OpRow, Side, TcpState, WaitRow};
 
 const OTHERS: Evidence = ("others' inputs", Class::ByRule);
 /// Of a loop's operations so many before a wait are looked at for whether it serves others.
@@ -22,7 +22,7 @@ impl Walk<'_> {
     /// Gives the place of the wait that it begins with, and how that is known.
     pub(super) fn without_others(&mut self, f: &Frame, w: &mut WaitRow) -> (u64, Option<Evidence>) {
         let (mut place, mut evidence) = (f.place, f.evidence);
-        let is_loop = is_poll(w) && w.cause != cause::PREEMPTED && w.cause != cause::OPEN;
+        let is_loop = is_poll(w) && w.cause != EndedBy::Preempted && w.cause != EndedBy::Open;
         let entry = self.entry.filter(|e| is_loop && e.0 == f.host && f.depth == self.base_depth);
         let went_on = entry.is_some() && self.later.goes_on_with(w.cause);
         while let Some((at, before)) = entry.and_then(|_| self.poll_before(f, place)) {
@@ -87,7 +87,7 @@ impl Walk<'_> {
     fn poll_before(&self, f: &Frame, place: u64) -> Option<(u64, WaitRow)> {
         let before = (0..place).rev().take(WORK_MAX);
         let mut polls = before.map_while(|at| Some((at, self.index.wait(f.host, f.task, at)?)));
-        polls.find(|(_, w)| is_poll(w) && w.cause != cause::PREEMPTED).filter(|(_, w)| w.cause != cause::OPEN)
+        polls.find(|(_, w)| is_poll(w) && w.cause != EndedBy::Preempted).filter(|(_, w)| w.cause != EndedBy::Open)
     }
 
     /// Whether a wait in poll ended with an input that is none of the request that came in on `entry`: a connection, or
@@ -114,10 +114,10 @@ impl Walk<'_> {
             return None;
         }
         match w.cause {
-            cause::SOCKET => Some(EndpointId(w.object)),
-            cause::NET => {
+            EndedBy::Socket => Some(EndpointId(w.object)),
+            EndedBy::Net => {
                 let next = self.index.operation_from(host, w.task, w.at);
-                next.filter(|o| matches!(o.kind, op::RECV | op::ACCEPT)).map(|o| o.flow)
+                next.filter(|o| matches!(o.kind, OpKind::Recv | OpKind::Accept)).map(|o| o.flow)
             }
             _ => None,
         }
@@ -138,8 +138,8 @@ pub(super) enum Later {
 
 impl Later {
     /// Whether the loop may have gone on with the request with a wait that ended so; from then on it is a later one.
-    fn goes_on_with(&mut self, ended: Cause) -> bool {
-        let is_timer = ended == cause::TIMER;
+    fn goes_on_with(&mut self, ended: EndedBy) -> bool {
+        let is_timer = ended == EndedBy::Timer;
         let before = *self;
         *self = if is_timer && before != Later::Else { Later::Timers } else { Later::Else };
         before == Later::Nothing || (is_timer && before == Later::Timers)

@@ -47,7 +47,7 @@ impl Walk<'_> {
         }
         // it waited where it had run, and may have been moved to where it ran next
         let before = f.place.checked_sub(1).and_then(|p| index.wait(f.host, f.task, p));
-        let was_on = before.filter(|b| b.cause != cause::OPEN && b.at <= w.blocked).map_or(w.cpu, |b| b.cpu);
+        let was_on = before.filter(|b| b.cause != EndedBy::Open && b.at <= w.blocked).map_or(w.cpu, |b| b.cpu);
         let cpus = [was_on, w.cpu];
         // the record names who came next, also where that one's own records do not
         let first = (w.by != TaskId::UNKNOWN && w.by != f.task).then_some(w.by);

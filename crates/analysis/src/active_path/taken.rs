@@ -10,7 +10,7 @@ use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::graph::{Index, is_futex};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{OpRow, Side, WaitRow, cause, op, runtime};
+use wakepath_model::rows::{EndedBy, OpKind, OpRow, Side, WaitRow, runtime};
 
 /// Most operations that are looked at for whom a thread worked, at once.
 pub(super) const WORK_MAX: usize = 4096;
@@ -33,7 +33,7 @@ impl Walk<'_> {
         while self.at > floor && self.at < told {
             told = self.at;
             let place = index.waits_from(host, id, index.timeline().local(host, self.at));
-            let wait = place.checked_sub(1).and_then(|p| index.wait(host, id, p)).filter(|w| w.cause != cause::OPEN);
+            let wait = place.checked_sub(1).and_then(|p| index.wait(host, id, p)).filter(|w| w.cause != EndedBy::Open);
             let ran = wait.map_or(CommonNs(i64::MIN), |w| index.common(host, w.at));
             let Some(w) = wait.filter(|_| ran > floor && ran <= self.at) else {
                 self.tell_work(task, floor, own, what);
@@ -55,7 +55,7 @@ impl Walk<'_> {
                 return Some(w);
             }
             self.tell_work(task, ran, own, what);
-            let is_waiting = !matches!(w.cause, cause::PREEMPTED | cause::STOPPED);
+            let is_waiting = !matches!(w.cause, EndedBy::Preempted | EndedBy::Stopped);
             let is_others = is_waiting && (what == Taken::Request || self.is_amid_anothers(host, &w, own));
             let until = if is_others { w.woken } else { w.blocked };
             self.back(host, id, index.common(host, until).clamp(floor, self.at), self.at);
@@ -78,7 +78,7 @@ impl Walk<'_> {
             let ready = self.index.common(by.0, w.woken).clamp(floor, self.at);
             self.back(by.0, by.1, ready, self.at);
             // another of its threads had taken it first, and handed it on
-            let is_handed_on = is_futex(&w) && w.cause == cause::TASK && self.is_of_one_process(by.0, w.task, w.by);
+            let is_handed_on = is_futex(&w) && w.cause == EndedBy::Task && self.is_of_one_process(by.0, w.task, w.by);
             if !is_handed_on || self.at <= floor {
                 break;
             }
@@ -94,7 +94,7 @@ impl Walk<'_> {
 
     /// Whether a thread stood still until its virtual machine let it go on.
     fn is_stopped_by_vm(&self, host: HostId, w: &WaitRow) -> bool {
-        let is_stopped = is_futex(w) && w.cause == cause::TASK && self.index.thread_name(host, w.by) == VM_THREAD;
+        let is_stopped = is_futex(w) && w.cause == EndedBy::Task && self.index.thread_name(host, w.by) == VM_THREAD;
         is_stopped && self.is_of_one_process(host, w.task, w.by)
     }
 
@@ -102,7 +102,7 @@ impl Walk<'_> {
     pub(crate) fn arrival(&self, task: (HostId, TaskId), flow: EndpointId) -> CommonNs {
         let (host, id) = task;
         let before = self.index.operation_before(host, id, self.index.timeline().local(host, self.at));
-        let read = before.filter(|o| o.kind == op::RECV && o.flow == flow && o.arrived != MonoNs(0));
+        let read = before.filter(|o| o.kind == OpKind::Recv && o.flow == flow && o.arrived != MonoNs(0));
         read.map_or(self.at, |o| self.index.common(host, o.arrived).min(self.at))
     }
 
@@ -131,9 +131,9 @@ impl Walk<'_> {
     /// Whether a task may have waited for the next thing to do. Who reads on a connection by which it asks
     /// others waits for an answer, and for no request.
     fn is_idle(&self, host: HostId, w: &WaitRow, what: Taken) -> bool {
-        let is_ended = !matches!(w.cause, cause::PREEMPTED | cause::STOPPED);
+        let is_ended = !matches!(w.cause, EndedBy::Preempted | EndedBy::Stopped);
         let asks = || self.index.end(host, EndpointId(w.object)).is_some_and(|e| e.side == Side::Client);
-        let is_answer = what == Taken::Request && w.cause == cause::SOCKET && !is_poll(w) && asks();
+        let is_answer = what == Taken::Request && w.cause == EndedBy::Socket && !is_poll(w) && asks();
         // who waits for a lock has something to do
         let is_lock = || is_futex(w) && self.futex(host, w, w.by).0 == State::Lock;
         // one that ran a goroutine or a virtual thread waited for what that needed
@@ -141,7 +141,7 @@ impl Walk<'_> {
             && !is_lock()
             && w.logical == TaskId::UNKNOWN
             && !is_answer
-            && (is_poll(w) || is_futex(w) || matches!(w.cause, cause::SOCKET | cause::NET | cause::PACKET))
+            && (is_poll(w) || is_futex(w) || matches!(w.cause, EndedBy::Socket | EndedBy::Net | EndedBy::Packet))
     }
 
     /// Whether the last poll before a wait had told of what had come at a moment: the task was at work for what that told, and not
@@ -212,7 +212,7 @@ impl Walk<'_> {
 
     /// Whether an operation is on another connection on which its process is asked, and sends there.
     pub(super) fn is_reply_to_another(&self, host: HostId, o: &OpRow, own: EndpointId) -> bool {
-        o.kind == op::SEND && self.is_anothers(host, o.flow, own)
+        o.kind == OpKind::Send && self.is_anothers(host, o.flow, own)
     }
 
     /// Whether a connection is another one than `own` on which its process is asked.
@@ -243,13 +243,13 @@ impl Walk<'_> {
         let is_of_loop =
             |logical| matches!(self.index.runtime(host, logical), runtime::NONE | runtime::PYTHON | runtime::NODE);
         let are_of_loop = is_of_loop(before.logical) && is_of_loop(after.logical);
-        are_of_loop && before.kind == op::RECV && after.kind == op::SEND
+        are_of_loop && before.kind == OpKind::Recv && after.kind == OpKind::Send
     }
 
     /// What a wait amid other work was for, for people.
     fn waited_in(&self, host: HostId, w: &WaitRow) -> Option<String> {
         let answer = || {
-            let next = self.index.operation_from(host, w.task, w.at).filter(|o| o.kind == op::RECV)?;
+            let next = self.index.operation_from(host, w.task, w.at).filter(|o| o.kind == OpKind::Recv)?;
             self.index.end(host, next.flow).filter(|e| e.side == Side::Client)
         };
         Some(match own_wait(self.index, host, w) {
@@ -260,7 +260,7 @@ impl Walk<'_> {
             ),
             State::Lock if self.index.is_on_an_interpreter(host, w) => "waiting for its interpreter's lock".to_owned(),
             State::Lock => "waiting for a lock".to_owned(),
-            State::Futex if w.cause == cause::TASK => "waiting to be woken by another thread".to_owned(),
+            State::Futex if w.cause == EndedBy::Task => "waiting to be woken by another thread".to_owned(),
             State::Futex => "waiting on a futex until its timeout".to_owned(),
             State::Disk => "waiting for the disk".to_owned(),
             State::PageFault => "reading pages from the disk".to_owned(),

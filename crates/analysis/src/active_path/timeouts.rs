@@ -11,7 +11,7 @@ use crate::slices::State;
 use wakepath_causality::evidence::Class;
 use wakepath_causality::graph::{is_for_an_interpreter, is_futex};
 use wakepath_model::ids::{EndpointId, HostId, TaskId};
-use wakepath_model::rows::{OpRow, WaitRow, cause, op};
+use wakepath_model::rows::{EndedBy, OpKind, OpRow, WaitRow};
 
 const LATCH: Evidence = ("latch", Class::ByRule);
 const FUTEX_AGAIN: Evidence = ("futex, asked for again", Class::ByRule);
@@ -115,14 +115,14 @@ impl Walk<'_> {
         let before = self.index.operation_before(host, w.task, w.blocked);
         let after = self.index.operation_from(host, w.task, w.at);
         if is_connect(w) || is_poll(w) {
-            let tried = after.filter(|o| o.kind == op::CONNECT && o.entry <= w.blocked);
-            let polled = before.filter(|o| o.kind == op::CONNECT && is_poll(w) && is_on(after.as_ref(), o.flow));
+            let tried = after.filter(|o| o.kind == OpKind::Connect && o.entry <= w.blocked);
+            let polled = before.filter(|o| o.kind == OpKind::Connect && is_poll(w) && is_on(after.as_ref(), o.flow));
             if let Some(o) = tried.or(polled) {
                 return Awaited::Connection(o.flow);
             }
         }
         // a thread that asked and then waits on that connection; a loop waits for its timers in epoll
-        let asked = before.filter(|o| o.kind == op::SEND && o.end > o.start);
+        let asked = before.filter(|o| o.kind == OpKind::Send && o.end > o.start);
         // or the call is known to be the request's, and it went on with something else
         let is_due = |flow| {
             let at = self.index.common(host, w.blocked);
@@ -147,9 +147,9 @@ impl Walk<'_> {
         for place in first..first.saturating_add(LATCHES_MAX) {
             let next = self.index.wait(host, w.task, place)?;
             match next.cause {
-                cause::PREEMPTED => {}
-                cause::TIMER if (next.syscall, next.arg0) == (w.syscall, w.arg0) => {}
-                cause::TASK if (next.syscall, next.arg0) == (w.syscall, w.arg0) => {
+                EndedBy::Preempted => {}
+                EndedBy::Timer if (next.syscall, next.arg0) == (w.syscall, w.arg0) => {}
+                EndedBy::Task if (next.syscall, next.arg0) == (w.syscall, w.arg0) => {
                     let again = self.amid_a_request(host, &next)?;
                     let is_same = (again.at, again.flow) == (taken.at, taken.flow);
                     return (is_same && self.is_held_by(host, &next, &taken)).then_some(next.by);
@@ -177,19 +177,19 @@ impl Walk<'_> {
             let apart = next.arg0.abs_diff(w.arg0);
             let is_same = is_futex(&next) && apart <= GROUP_BYTES;
             match next.cause {
-                cause::PREEMPTED => {}
-                cause::TIMER if is_same && known.is_some_and(|a| a.place == place) => {
+                EndedBy::Preempted => {}
+                EndedBy::Timer if is_same && known.is_some_and(|a| a.place == place) => {
                     by = known.map(|a| a.by);
                     break;
                 }
                 // where it is not known what ended a wait, asking again shows that this did not give what was asked for
-                cause::TIMER | cause::UNKNOWN if is_same => {}
-                cause::TASK if is_same => {
+                EndedBy::Timer | EndedBy::Unknown if is_same => {}
+                EndedBy::Task if is_same => {
                     by = Some(next.by).filter(|&t| t != TaskId::UNKNOWN && t != w.task);
                     break;
                 }
                 // the mutex that guards the condition
-                cause::TASK if is_futex(&next) && apart <= CONDITION_BYTES => {}
+                EndedBy::Task if is_futex(&next) && apart <= CONDITION_BYTES => {}
                 _ => break,
             }
         }

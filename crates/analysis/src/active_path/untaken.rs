@@ -6,7 +6,7 @@ use super::Message;
 use crate::reasons;
 use wakepath_causality::graph::{Index, how};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{TcpState, cause, op};
+use wakepath_model::rows::{EndedBy, OpKind, TcpState};
 
 /// Who should have taken what `flow` sent at `asked` and had not done so by `at`, and why no more is known; `None` where that was taken,
 /// or nobody watches there.
@@ -39,7 +39,8 @@ pub(crate) fn untaken(
 /// A task that has an endpoint: as it used it, or as a snapshot of descriptors found it.
 fn has(index: &Index, (host, flow): (HostId, EndpointId)) -> Option<TaskId> {
     let used = |kind| index.last_left(host, flow, kind, CommonNs(i64::MAX)).map(|l| l.task);
-    let by_use = [op::RECV, op::SEND, op::ACCEPT].into_iter().find_map(used).filter(|&task| task != TaskId::UNKNOWN);
+    let by_use =
+        [OpKind::Recv, OpKind::Send, OpKind::Accept].into_iter().find_map(used).filter(|&task| task != TaskId::UNKNOWN);
     by_use.or_else(|| index.has_end(host, flow))
 }
 
@@ -53,5 +54,5 @@ pub(crate) fn message(index: &Index, end: (HostId, EndpointId), asked: MonoNs, a
 fn is_stopped(index: &Index, (host, task): (HostId, TaskId), at: MonoNs) -> bool {
     let after = index.waits_from(host, task, MonoNs(at.0.saturating_add(1)));
     let last = after.checked_sub(1).and_then(|place| index.wait(host, task, place));
-    last.is_some_and(|w| w.is_stopped() && (w.cause == cause::OPEN || w.at >= at))
+    last.is_some_and(|w| w.is_stopped() && (w.cause == EndedBy::Open || w.at >= at))
 }

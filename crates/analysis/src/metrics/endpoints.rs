@@ -12,7 +12,7 @@ use wakepath_causality::process::ProcessId;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId, StrId, TaskId};
-use wakepath_model::rows::{Event, OPEN, SniffedExchangeRow, Table, exchange_row, failed};
+use wakepath_model::rows::{Event, ExchangeKind, OPEN, SniffedExchangeRow, Table, failed};
 
 const TABLES: [Table; 7] =
     [Table::Op, Table::Message, Table::MessageEnd, Table::Endpoint, Table::FlowState, Table::Task, Table::FlowNote];
@@ -175,11 +175,11 @@ fn as_row(e: &Exchange, host: HostId, is_over: bool) -> SniffedExchangeRow {
         _ => failed::NO,
     };
     row.what = match e {
-        _ if e.one_way => exchange_row::NO_REPLY,
-        _ if e.replied => exchange_row::ANSWERED,
-        _ if e.murky => exchange_row::REPLY_MISSED,
-        _ if is_over && !e.reset => exchange_row::OPEN,
-        _ => exchange_row::UNANSWERED,
+        _ if e.one_way => ExchangeKind::NoReply,
+        _ if e.replied => ExchangeKind::Answered,
+        _ if e.murky => ExchangeKind::ReplyMissed,
+        _ if is_over && !e.reset => ExchangeKind::Open,
+        _ => ExchangeKind::Unanswered,
     };
     row
 }

@@ -3,7 +3,7 @@
 use crate::histogram::Histogram;
 use std::borrow::Cow;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row, failed};
+use wakepath_model::rows::{ExchangeKind, OPEN, SniffedExchangeRow, failed};
 
 /// Status codes told apart in one tally; the others are counted together.
 const STATUSES_MAX: usize = 32;
@@ -80,11 +80,11 @@ impl Counts {
     fn add(&mut self, r: &SniffedExchangeRow, http: bool) {
         self.missing_bytes += u64::from(r.missing_bytes);
         match r.what {
-            exchange_row::ANSWERED => self.answered(r, http),
-            exchange_row::UNANSWERED => self.unanswered += 1,
-            exchange_row::NO_REPLY => self.no_reply += 1,
-            exchange_row::REPLY_MISSED => self.reply_missed += 1,
-            exchange_row::REPLY_ONLY => self.reply_only += 1,
+            ExchangeKind::Answered => self.answered(r, http),
+            ExchangeKind::Unanswered => self.unanswered += 1,
+            ExchangeKind::NoReply => self.no_reply += 1,
+            ExchangeKind::ReplyMissed => self.reply_missed += 1,
+            ExchangeKind::ReplyOnly => self.reply_only += 1,
             _ => self.unsolicited += 1,
         }
         self.request_bytes += length(r.request_start, r.request_end);
@@ -167,7 +167,7 @@ impl Tally {
     /// Adds an exchange that is not open any more. `http`: its codes are HTTP's.
     pub(super) fn add(&mut self, r: &SniffedExchangeRow, http: bool) {
         self.counts.add(r, http);
-        if r.what != exchange_row::ANSWERED {
+        if r.what != ExchangeKind::Answered {
             return;
         }
         let times = [

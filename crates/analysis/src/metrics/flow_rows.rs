@@ -3,7 +3,7 @@
 use super::flows::{Flow, NONE, Said};
 use super::{Metrics, Place, Texts};
 use wakepath_model::ids::{CommonNs, StrId};
-use wakepath_model::rows::{SniffedFlowRow, flow_row, side_how};
+use wakepath_model::rows::{FlowRowKind, ResetBy, SideHow, SniffedFlowRow};
 
 impl Metrics {
     /// Takes a row of a flow. `source` tells captures apart, `at` is the row's time on the line that all have in common.
@@ -14,7 +14,7 @@ impl Metrics {
         let is_known = self.flows.get(row.flow).is_some();
         if !is_known {
             let mut flow = Flow::new(source, row);
-            if row.what != flow_row::BEGIN && self.limits.flows_forgotten > 0 {
+            if row.what != FlowRowKind::Begin && self.limits.flows_forgotten > 0 {
                 // what was counted of it before is not known any more
                 self.limits.flows_uncertain += 1;
                 flow.said = Said::of(row);
@@ -31,7 +31,7 @@ impl Metrics {
         if flow.source != source {
             return;
         }
-        if is_known && row.what == flow_row::BEGIN {
+        if is_known && row.what == FlowRowKind::Begin {
             // forgotten by its capture and met again: its counts begin anew
             flow.said = Said::default();
             if flow.ended && flow.service != NONE {
@@ -44,7 +44,7 @@ impl Metrics {
             flow.rtt = [row.syn_ack.0 != 0, row.ack.0 != 0];
         }
         // by its ports alone, the first row may be mistaken: a later one, or the first exchange, decides
-        let is_sure = matches!(row.side, side_how::HANDSHAKE | side_how::PROTOCOL) || row.what != flow_row::BEGIN;
+        let is_sure = matches!(row.side, SideHow::Handshake | SideHow::Protocol) || row.what != FlowRowKind::Begin;
         let moved = (row.server, row.server_port) != (flow.server, flow.server_port);
         if is_sure && (flow.service == NONE || moved) {
             if moved && flow.server == row.client {
@@ -57,7 +57,7 @@ impl Metrics {
             self.roll(at);
             self.count_flow(&mut flow, row, texts);
         }
-        if !matches!(row.what, flow_row::BEGIN | flow_row::UPDATE) && !flow.ended {
+        if !matches!(row.what, FlowRowKind::Begin | FlowRowKind::Update) && !flow.ended {
             flow.ended = true;
             if flow.service != NONE {
                 let service = &mut self.services[flow.service as usize];
@@ -126,13 +126,13 @@ impl Metrics {
                 rtt.add(to.0.saturating_sub(from.0));
             }
         }
-        if row.what == flow_row::RESET && !flow.ended {
-            let is_refused = row.reset_by == 2 && row.syn.0 != 0 && row.syn_ack.0 == 0;
+        if row.what == FlowRowKind::Reset && !flow.ended {
+            let is_refused = row.reset_by == ResetBy::Server && row.syn.0 != 0 && row.syn_ack.0 == 0;
             match row.reset_by {
                 _ if is_refused => net.counts.refused += 1,
-                1 => net.counts.resets[0] += 1,
-                2 => net.counts.resets[1] += 1,
-                _ => {}
+                ResetBy::Client => net.counts.resets[0] += 1,
+                ResetBy::Server => net.counts.resets[1] += 1,
+                ResetBy::Nobody => {}
             }
         }
     }

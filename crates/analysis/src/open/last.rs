@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, OpKind, Table, TcpState, WaitRow, cause, life, op};
+use wakepath_model::rows::{EndedBy, Event, OpKind, Table, TcpState, WaitRow, life};
 
 /// Records of the last flush are not older than this.
 const FLUSH_NS: u64 = 1_000_000_000;
@@ -35,21 +35,21 @@ pub(super) fn last_waits(folder: &Folder, names: &Names<'_>) -> (BTreeMap<At, Wa
                     waits.remove(&(id, r.task));
                     within.remove(&r.task);
                 }
-                Event::Wait(r) if r.cause == cause::OPEN => _ = waits.insert((id, r.task), r),
+                Event::Wait(r) if r.cause == EndedBy::Open => _ = waits.insert((id, r.task), r),
                 Event::Wait(r) => {
                     // a record may come a little later than the flush that it precedes
                     if waits.get(&(id, r.task)).is_some_and(|w| w.blocked <= r.blocked) {
                         waits.remove(&(id, r.task));
                     }
                     if let Some(key) = descriptor_of(names, (id, r.task), &r).filter(|_| descriptors.len() < HELD_MAX) {
-                        if r.cause == cause::SOCKET {
+                        if r.cause == EndedBy::Socket {
                             descriptors.insert(key, EndpointId(r.object));
                         }
                         within.insert(r.task, (key, r));
                     }
                 }
                 // what a task waited for within a call that received is what it received from: a pipe, too
-                Event::Op(r) if r.kind == op::RECV => {
+                Event::Op(r) if r.kind == OpKind::Recv => {
                     if let Some((key, w)) = within.remove(&r.task)
                         && r.syscall == w.syscall
                         && r.entry <= w.blocked
@@ -116,16 +116,16 @@ pub(super) fn last_operations(
                         if on.get(&at) == Some(&r.flow) {
                             last.on.insert(at, moved());
                         }
-                        if r.kind != op::SEND || !r.flow.is_pipe() {
+                        if r.kind != OpKind::Send || !r.flow.is_pipe() {
                             last.of.insert(at, moved());
                         }
                     }
-                    if r.kind == op::CLOSE
+                    if r.kind == OpKind::Close
                         && let Some(key) = awaited.get(&(id, names.tgid(id, r.task), r.flow))
                     {
                         descriptors.remove(key);
                     }
-                    (r.kind == op::CLOSE).then_some((r.flow, r.at))
+                    (r.kind == OpKind::Close).then_some((r.flow, r.at))
                 }
                 Event::FlowState(r) => (r.new == TcpState::Close || r.reset != 0).then_some((r.flow, r.at)),
                 _ => None,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, Table, WaitRow, life, op, role};
+use wakepath_model::rows::{Event, OpKind, Table, WaitRow, life, role};
 
 /// The protocol's id.
 pub(super) const POSTGRES: &str = "proto.postgres";
@@ -137,18 +137,18 @@ fn said(folder: &Folder) -> FxHashMap<HostId, Vec<Said>> {
                     s.since = r.at;
                     s.is_in_transaction = is_in_transaction(s.is_in_transaction, &s.statement);
                 }
-                Event::Op(r) if r.kind == op::RECV && readers.len() < HELD_MAX => {
+                Event::Op(r) if r.kind == OpKind::Recv && readers.len() < HELD_MAX => {
                     readers.insert(r.flow, r.task);
                     if let Some(s) = flows.get_mut(&r.flow).filter(|_| r.result > 0) {
                         s.answered = None;
                     }
                 }
-                Event::Op(r) if r.kind == op::SEND => {
+                Event::Op(r) if r.kind == OpKind::Send => {
                     if let Some(s) = flows.get_mut(&r.flow) {
                         s.answered = Some(r.at);
                     }
                 }
-                Event::Op(r) if r.kind == op::CLOSE => {
+                Event::Op(r) if r.kind == OpKind::Close => {
                     flows.remove(&r.flow);
                     readers.remove(&r.flow);
                 }

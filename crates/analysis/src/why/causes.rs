@@ -19,7 +19,7 @@ use wakepath_causality::graph::Index;
 use wakepath_causality::path::{Request, Span};
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
-use wakepath_model::rows::{Event, Table, WaitRow, cause as ended_by, op, runtime};
+use wakepath_model::rows::{EndedBy, Event, OpKind, Table, WaitRow, runtime};
 
 /// What is known of a futex that is asked for every 5 ms.
 const INTERPRETER: &str = "asked for every 5 ms, as CPython asks for its interpreter lock";
@@ -298,17 +298,17 @@ impl<'a> Reader<'a> {
         }
         let row = row?;
         let is_dns = match row.cause {
-            ended_by::SOCKET => {
+            EndedBy::Socket => {
                 let flow = EndpointId(row.object);
                 let port = self.index.end(host, flow).map(|e| e.rport);
                 port == Some(DNS_PORT) || self.name_servers.contains(&(host, flow))
             }
-            ended_by::PACKET => self.index.packet(host, row.object).is_some_and(|p| {
+            EndedBy::Packet => self.index.packet(host, row.object).is_some_and(|p| {
                 // older tracers tell no ports of datagrams
                 let is_stub = p.protocol == UDP && p.sport == 0 && p.saddr[..4] == STUB_RESOLVER;
                 p.sport == DNS_PORT || is_stub
             }),
-            ended_by::NET => {
+            EndedBy::Net => {
                 let next = self.index.operation_from(host, row.task, row.at);
                 next.is_some_and(|o| self.name_servers.contains(&(host, o.flow)))
             }
@@ -346,7 +346,7 @@ impl<'a> Reader<'a> {
             let Some(w) = self.wait_before(holder, s.to) else { break };
             let is_in =
                 self.index.common(holder.0, w.blocked) <= s.from && self.index.common(holder.0, w.woken) >= s.to;
-            let is_same = is_file_lock(o.syscall) && Some(w.syscall) == o.syscall && w.cause == ended_by::TASK;
+            let is_same = is_file_lock(o.syscall) && Some(w.syscall) == o.syscall && w.cause == EndedBy::Task;
             if !is_in || !is_same {
                 break;
             }
@@ -365,7 +365,7 @@ impl<'a> Reader<'a> {
         let [protocol, verb, target] = at(row.blocked).or_else(|| at(row.woken))?;
         let peer = HostId(end.peer_host);
         let until = self.index.common(host, row.woken);
-        let sent = (end.how != 0).then(|| self.index.last_left(peer, end.peer, op::SEND, until)).flatten();
+        let sent = (end.how != 0).then(|| self.index.last_left(peer, end.peer, OpKind::Send, until)).flatten();
         let client = match sent.filter(|l| l.task != TaskId::UNKNOWN) {
             Some(left) => self.names.program(peer, left.task).to_owned(),
             None => without_port(&remote_of(&end)).to_owned(),

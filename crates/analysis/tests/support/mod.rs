@@ -232,10 +232,10 @@ impl Script {
             let mut next = || *rest.next().unwrap_or_else(|| panic!("{word}: of what?"));
             match word {
                 "task" => {
-                    (row.cause, row.by) = (cause::TASK, self.tasks.get(next()).map_or(TaskId(0), |t| TaskId(t.1)))
+                    (row.cause, row.by) = (EndedBy::Task, self.tasks.get(next()).map_or(TaskId(0), |t| TaskId(t.1)))
                 }
                 "preempted" => {
-                    (row.cause, row.by, row.state) = (cause::PREEMPTED, self.task(next()).1, 0);
+                    (row.cause, row.by, row.state) = (EndedBy::Preempted, self.task(next()).1, 0);
                     row.woken = row.blocked;
                 }
                 "socket" => {
@@ -245,23 +245,23 @@ impl Script {
                     let seq = next();
                     let end = if seq.starts_with('<') { ends[0].1 } else { end };
                     (row.cause, row.object, row.rcv_seq) =
-                        (cause::SOCKET, end, number(seq.trim_start_matches('<')) as u32);
+                        (EndedBy::Socket, end, number(seq.trim_start_matches('<')) as u32);
                 }
-                "net" => row.cause = cause::NET,
-                "timer" => row.cause = cause::TIMER,
-                "disk" => (row.cause, row.object) = (cause::BLOCK, 8 << 52),
-                "irq" => (row.cause, row.object) = (cause::IRQ, number(next())),
-                "softirq" => (row.cause, row.object) = (cause::SOFTIRQ, number(next())),
-                "open" => row.cause = cause::OPEN,
-                "packet" => (row.cause, row.object) = (cause::PACKET, number(next())),
-                "none" => row.cause = cause::UNKNOWN,
+                "net" => row.cause = EndedBy::Net,
+                "timer" => row.cause = EndedBy::Timer,
+                "disk" => (row.cause, row.object) = (EndedBy::Block, 8 << 52),
+                "irq" => (row.cause, row.object) = (EndedBy::Irq, number(next())),
+                "softirq" => (row.cause, row.object) = (EndedBy::Softirq, number(next())),
+                "open" => row.cause = EndedBy::Open,
+                "packet" => (row.cause, row.object) = (EndedBy::Packet, number(next())),
+                "none" => row.cause = EndedBy::Unknown,
                 "stopped" => {
-                    (row.cause, row.state) = (cause::STOPPED, 4);
+                    (row.cause, row.state) = (EndedBy::Stopped, 4);
                     row.by = self.tasks.get(next()).map_or(TaskId(0), |t| TaskId(t.1));
                     row.object = number(next());
                 }
                 "traced" => row.state = 8,
-                "quota" => (row.cause, row.object, row.state) = (cause::PREEMPTED, 1, 0),
+                "quota" => (row.cause, row.object, row.state) = (EndedBy::Preempted, 1, 0),
                 "cpu" => row.cpu = number(next()) as u16,
                 "gap" => row.gaps |= gaps::BEFORE,
                 "last" => row.gaps |= gaps::AFTER,
@@ -321,11 +321,11 @@ impl Script {
         let (entry, at) = range(words[3]);
         let (start, end) = words.get(4).filter(|w| w.contains("..")).map_or((0, 0), |w| range(w));
         let kind = match words[1] {
-            "sends" => op::SEND,
-            "receives" => op::RECV,
-            "connects" => op::CONNECT,
-            "accepts" => op::ACCEPT,
-            "closes" => op::CLOSE,
+            "sends" => OpKind::Send,
+            "receives" => OpKind::Recv,
+            "connects" => OpKind::Connect,
+            "accepts" => OpKind::Accept,
+            "closes" => OpKind::Close,
             other => panic!("{other}: what?"),
         };
         let (entry, at) = (self.at(host, entry), self.at(host, at));
@@ -342,7 +342,7 @@ impl Script {
                 task,
                 result: (end - start) as i32,
                 kind,
-                range: wakepath_model::rows::range::EXACT,
+                range: wakepath_model::rows::RangeHow::Exact,
                 flags: 0,
                 syscall: 0,
                 cpu: 0,

@@ -36,7 +36,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{HandoverRow, InputRow, PollRow, StreamRow, TaskRow, WaitRow, cause, input, life};
+use wakepath_model::rows::{EndedBy, HandoverRow, InputRow, PollRow, StreamRow, TaskRow, WaitRow, input, life};
 use worker::Worker;
 
 /// How long an exchange whose end only a turn shows is waited for: a bound of memory. It ends at its last byte either way, and what
@@ -187,18 +187,18 @@ impl<'a, F: Finished> Attribution<'a, F> {
             w.given.waited(r.blocked);
             w.leave_fragment();
         }
-        if r.cause == cause::TIMER
+        if r.cause == EndedBy::Timer
             && (IDLE.contains(&r.syscall) || r.syscall == NO_SYSCALL)
             && let Some(w) = self.facts.tasks.get_mut(r.task)
         {
             w.helper.woken = Woken::Timer;
         }
         let held = self.facts.tasks.get(r.task).and_then(|w| self.facts.sole_of(xs, w.held.all.members()));
-        if held.is_some() && matches!(r.cause, cause::TASK | cause::OPEN) && self.facts.roles.is_private(r) {
-            let to = if r.cause == cause::OPEN { r.at } else { r.woken };
+        if held.is_some() && matches!(r.cause, EndedBy::Task | EndedBy::Open) && self.facts.roles.is_private(r) {
+            let to = if r.cause == EndedBy::Open { r.at } else { r.woken };
             self.facts.tasks.or_default(r.task).sleeps.slept(r.blocked, to);
         }
-        if r.cause != cause::TASK || r.by == TaskId::UNKNOWN || r.by == r.task {
+        if r.cause != EndedBy::Task || r.by == TaskId::UNKNOWN || r.by == r.task {
             return;
         }
         if self.facts.roles.process_of(r.by) != self.facts.roles.process_of(r.task) {

@@ -13,7 +13,7 @@ use super::{Engine, Steps};
 use crate::process::ProcessId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{EndpointRow, OpRow, TaskRow, op};
+use wakepath_model::rows::{EndpointRow, OpKind, OpRow, TaskRow};
 
 /// Ids of pipes have this bit, and so have ends of channels.
 const PIPE_BIT: u64 = 1 << 63;
@@ -136,7 +136,7 @@ impl Channels {
             return Some(r.flow.0);
         }
         let peer = *self.peers.get(&r.flow)?;
-        let receiver = if r.kind == op::SEND { peer } else { r.flow };
+        let receiver = if r.kind == OpKind::Send { peer } else { r.flow };
         Some(receiver.0 | PIPE_BIT | SOCKET_BIT)
     }
 
@@ -153,7 +153,7 @@ impl Channels {
     /// Bytes were moved on a lane.
     pub(super) fn moved(&mut self, r: &OpRow, process: ProcessId) -> Moved {
         let Some(lane) = self.lane(r) else { return Moved::No };
-        let sent = r.kind == op::SEND;
+        let sent = r.kind == OpKind::Send;
         if !self.is_learned {
             self.learn(lane, sent, r.task, process);
         }
@@ -283,7 +283,7 @@ impl<S: Steps> Engine<S> {
                 self.eps.at(flow, r.at).side = Some(side);
                 self.moved(&OpRow { flow, ..*r });
             }
-            Moved::Unfollowed if r.kind == op::SEND => self.steps.unfollowed(&self.xs, r.actor(), r.at),
+            Moved::Unfollowed if r.kind == OpKind::Send => self.steps.unfollowed(&self.xs, r.actor(), r.at),
             Moved::Unfollowed => self.steps.unclear(&self.xs, Side::Server, r.actor(), r.at),
             Moved::No => {}
         }

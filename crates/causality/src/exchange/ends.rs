@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{EndpointRow, MessageRow, OPEN, OpRow, held, op, role};
+use wakepath_model::rows::{EndpointRow, MessageRow, OPEN, OpKind, OpRow, held, role};
 
 /// How long an end whose descriptor was closed is kept: another process may have the socket too. This and the next bound memory, not
 /// what is linked.
@@ -229,7 +229,7 @@ pub(super) struct Ep {
 
 impl Ep {
     pub(super) fn used(&mut self, r: &OpRow) {
-        (self.usage.at, self.usage.by, self.usage.is_closed) = (r.at, r.task, r.kind == op::CLOSE);
+        (self.usage.at, self.usage.by, self.usage.is_closed) = (r.at, r.task, r.kind == OpKind::Close);
     }
 
     pub(super) fn announced(&mut self, by: TaskId, has_ports: bool) {
@@ -423,7 +423,7 @@ impl Ends {
 
     /// An operation; the close of an end that is not known does not make it.
     pub(super) fn used(&mut self, r: &OpRow) {
-        let ep = if r.kind == op::CLOSE { self.get_mut(&r.flow) } else { Some(self.at(r.flow, r.at)) };
+        let ep = if r.kind == OpKind::Close { self.get_mut(&r.flow) } else { Some(self.at(r.flow, r.at)) };
         if let Some(ep) = ep {
             ep.used(r);
         }
@@ -470,7 +470,7 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_model::rows::{OpKind, range};
+    use wakepath_model::rows::{OpKind, RangeHow};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -487,7 +487,7 @@ mod tests {
             task,
             result: 1,
             kind,
-            range: range::COUNTED,
+            range: RangeHow::Counted,
             flags: 0,
             syscall: 0,
             cpu: 0,
@@ -500,7 +500,7 @@ mod tests {
         let (mut most, mut at) = (0, 100 * SECOND);
         for i in 0..200_000 {
             at += SECOND / 1000;
-            ends.used(&operation(op::SEND, first + i, i as u32 + 1, at));
+            ends.used(&operation(OpKind::Send, first + i, i as u32 + 1, at));
             leave(ends, first + i, at + 1);
             for flow in ends.over(MonoNs(at + 2), ProcessId::led_by) {
                 assert!(ends.remove(flow, MonoNs(at + 2)));
@@ -513,7 +513,7 @@ mod tests {
     #[test]
     fn closed_ends_are_forgotten() {
         let mut ends = Ends::default();
-        let close = |ends: &mut Ends, flow, at| ends.used(&operation(op::CLOSE, flow, 1, at));
+        let close = |ends: &mut Ends, flow, at| ends.used(&operation(OpKind::Close, flow, 1, at));
         assert!(held_max(&mut ends, 1, close) < 100_000);
     }
 
@@ -541,9 +541,9 @@ mod tests {
             ends.over(MonoNs(at), ProcessId::led_by).len()
         };
         // a child reads after its parent has closed its copy
-        assert_eq!(kept(SECOND, op::ACCEPT, 1), 0);
-        assert_eq!(kept(2 * SECOND, op::CLOSE, 1), 0);
-        assert_eq!(kept(3 * SECOND, op::RECV, 2), 0);
+        assert_eq!(kept(SECOND, OpKind::Accept, 1), 0);
+        assert_eq!(kept(2 * SECOND, OpKind::Close, 1), 0);
+        assert_eq!(kept(3 * SECOND, OpKind::Recv, 2), 0);
         assert_eq!(ends.over(MonoNs(900 * SECOND), ProcessId::led_by), []);
         ends.process_ended(ProcessId::led_by(TaskId(1)), MonoNs(901 * SECOND));
         assert_eq!(ends.over(MonoNs(940 * SECOND), ProcessId::led_by), []);

@@ -15,7 +15,7 @@ use crate::slab::ExId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{FlowStateRow, OPEN, OpRow, op};
+use wakepath_model::rows::{FlowStateRow, OPEN, OpKind, OpRow};
 
 /// Most of them that are followed at once.
 const LEFT_MAX: usize = 1 << 14;
@@ -168,7 +168,7 @@ impl<S: Steps> Engine<S> {
     /// An operation on a connection that its client left. Gives whether that is all that it says.
     pub(super) fn after_leaving(&mut self, r: &OpRow) -> bool {
         match r.kind {
-            op::SEND => {
+            OpKind::Send => {
                 // of several it may be more of the reply to another
                 if let [x] = self.left.on(r.flow)[..] {
                     let e = self.xs.get_mut(x);
@@ -183,7 +183,7 @@ impl<S: Steps> Engine<S> {
                     self.is_done(x, r.at, r.at);
                 }
             }
-            op::CLOSE | op::SHUTDOWN => self.closed_after_leaving(r.flow, r.actor(), r.at),
+            OpKind::Close | OpKind::Shutdown => self.closed_after_leaving(r.flow, r.actor(), r.at),
             _ => {}
         }
         self.eps.get(&r.flow).is_none()

@@ -16,8 +16,8 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, Event, FaultRow, LimitRow, MessageRow, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Row,
-    StayRow, Table, TaskRow, TcpState, WaitRow, cause, fault, held, limit, op, role,
+    EndedBy, EndpointRow, Event, FaultRow, LimitRow, MessageRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow,
+    ResentRow, Row, StayRow, Table, TaskRow, TcpState, WaitRow, fault, held, limit, role,
 };
 
 /// How long the endpoints of a flow that is gone are remembered, since the other end may still be announced.
@@ -129,7 +129,7 @@ fn waits(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
                 }
             }
         }
-        if r.cause != cause::OPEN {
+        if r.cause != EndedBy::Open {
             came.push(Came { at: r.at, left: MonoNs(0), task: r.task, cpu: u32::from(r.cpu) })?;
         }
         waits.push(*r)
@@ -195,8 +195,8 @@ fn operations(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
     let (mut ops, mut left) = (Sorter::new(dir), Sorter::new(dir));
     each::<OpRow>(host, |r| {
         let is_kept = match r.kind {
-            op::SEND | op::RECV => r.end > r.start,
-            op::CONNECT | op::ACCEPT | op::CLOSE | op::SHUTDOWN => true,
+            OpKind::Send | OpKind::Recv => r.end > r.start,
+            OpKind::Connect | OpKind::Accept | OpKind::Close | OpKind::Shutdown => true,
         };
         if is_kept {
             left.push(Left {
@@ -208,7 +208,7 @@ fn operations(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
                 task: r.task,
                 kind: r.kind,
                 range: r.range,
-                held: if r.kind == op::SEND { r.flags & held::BITS } else { 0 },
+                held: if r.kind == OpKind::Send { r.flags & held::BITS } else { 0 },
             })?;
         }
         ops.push(*r)

@@ -3,7 +3,7 @@
 use super::records::{Interpreter, is_futex};
 use super::{HostRows, Index};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{WaitRow, cause};
+use wakepath_model::rows::{EndedBy, WaitRow};
 
 /// Most waits of a task that are looked at for whether it had taken a futex.
 const TAKEN_MAX: u64 = 256;
@@ -23,7 +23,7 @@ impl Index {
     pub fn had_taken(&self, host: HostId, task: TaskId, futex: u64, at: MonoNs) -> bool {
         let after = self.waits_from(host, task, at);
         let before = (after.saturating_sub(TAKEN_MAX)..after).rev().map_while(|place| self.wait(host, task, place));
-        let last = before.into_iter().find(|w| is_futex(w) && w.arg0 == futex && w.cause != cause::PREEMPTED);
-        last.is_some_and(|w| w.cause == cause::TASK && w.at <= at)
+        let last = before.into_iter().find(|w| is_futex(w) && w.arg0 == futex && w.cause != EndedBy::Preempted);
+        last.is_some_and(|w| w.cause == EndedBy::Task && w.at <= at)
     }
 }

@@ -39,7 +39,6 @@ use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Table, TaskRow, WaitRow, life,
-    op,
 };
 
 /// Version of the files: older ones are made again.
@@ -319,17 +318,19 @@ impl Index {
     /// What was sent from an endpoint and covers the byte before `seq` (32 wrapping bits), last sent not after `until`.
     pub fn send_of(&self, host: HostId, flow: EndpointId, seq: u32, until: CommonNs) -> Option<Left> {
         let h = self.rows(host)?;
-        let last =
-            self.store.lower_bound(&h.endpoints.left, (flow.0, place(op::SEND, u64::MAX), u64::MAX)).checked_sub(1)?;
-        let newest = self.store.get(&h.endpoints.left, last).filter(|l| l.flow == flow && l.kind == op::SEND)?;
+        let last = self
+            .store
+            .lower_bound(&h.endpoints.left, (flow.0, place(OpKind::Send, u64::MAX), u64::MAX))
+            .checked_sub(1)?;
+        let newest = self.store.get(&h.endpoints.left, last).filter(|l| l.flow == flow && l.kind == OpKind::Send)?;
         // 64 bits that agree with `seq`, from the newest backwards
         let high = (newest.end & !0xffff_ffff) | u64::from(seq);
         let mut wanted = if high > newest.end { high.checked_sub(1 << 32)? } else { high };
         for _ in 0..NEAR {
-            let first = self.store.lower_bound(&h.endpoints.left, (flow.0, place(op::SEND, wanted), 0));
+            let first = self.store.lower_bound(&h.endpoints.left, (flow.0, place(OpKind::Send, wanted), 0));
             let mut best: Option<Left> = None;
             for i in first..first.saturating_add(NEAR) {
-                let Some(l) = self.store.get(&h.endpoints.left, i).filter(|l| l.flow == flow && l.kind == op::SEND)
+                let Some(l) = self.store.get(&h.endpoints.left, i).filter(|l| l.flow == flow && l.kind == OpKind::Send)
                 else {
                     break;
                 };
@@ -365,14 +366,14 @@ impl Index {
     /// The last read from an endpoint that had given bytes at a moment: one that returned then or before, or that
     /// returned within `copying_ns` after it.
     pub fn last_read(&self, host: HostId, flow: EndpointId, until: CommonNs, copying_ns: i64) -> Option<Left> {
-        let last = self.last_left(host, flow, op::RECV, until)?;
+        let last = self.last_left(host, flow, OpKind::Recv, until)?;
         if self.common(host, last.at).0 <= until.0.saturating_add(copying_ns) {
             return Some(last);
         }
         // it found nothing to read until later
         let h = self.rows(host)?;
         let place = self.store.lower_bound(&h.endpoints.left, last.key()).checked_sub(1)?;
-        self.store.get(&h.endpoints.left, place).filter(|l| l.flow == flow && l.kind == op::RECV)
+        self.store.get(&h.endpoints.left, place).filter(|l| l.flow == flow && l.kind == OpKind::Recv)
     }
 
     /// A packet of a host by its number.

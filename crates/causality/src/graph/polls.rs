@@ -2,7 +2,7 @@
 
 use super::{Index, NEAR};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{PollRow, WaitRow, op};
+use wakepath_model::rows::{OpKind, PollRow, WaitRow};
 
 impl Index {
     /// Whether `task` polled or received without waiting, at least `least` times between two moments, and did so all the
@@ -36,7 +36,7 @@ impl Index {
         let (mut empty, mut all) = (0u32, 0u32);
         for o in sample {
             all += 1;
-            empty += u32::from(o.kind == op::RECV && o.result == EAGAIN);
+            empty += u32::from(o.kind == OpKind::Recv && o.result == EAGAIN);
         }
         empty * 4 >= all * 3
     }

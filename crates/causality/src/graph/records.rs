@@ -4,8 +4,8 @@ use super::sort::{Key, Keyed};
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Side, TaskRow, TcpState,
-    WaitRow, cause,
+    EndedBy, FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, RangeHow, ResentRow, Side,
+    TaskRow, TcpState, WaitRow,
 };
 
 fn task(t: TaskId) -> u64 {
@@ -100,8 +100,8 @@ pub struct Left {
     pub task: TaskId,
     /// What it did.
     pub kind: OpKind,
-    /// One of `rows::range`.
-    pub range: u8,
+    /// How its byte range is known.
+    pub range: RangeHow,
     /// Of a send, for what TCP kept bytes of it back: one of `rows::held`, 0 = for nothing.
     pub held: u16,
 }
@@ -233,7 +233,7 @@ pub fn is_futex(w: &WaitRow) -> bool {
 /// Whether a wait ended as CPython's for its interpreter lock do, which asks for it every 5 ms.
 pub fn is_for_an_interpreter(w: &WaitRow) -> bool {
     let took_ns = w.woken.0.saturating_sub(w.blocked.0);
-    w.cause == cause::TIMER && is_futex(w) && SWITCH_INTERVAL_NS.contains(&took_ns)
+    w.cause == EndedBy::Timer && is_futex(w) && SWITCH_INTERVAL_NS.contains(&took_ns)
 }
 
 /// An endpoint, and the other end where it is known.

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::defects;
 use wakepath_model::folder::{Host, TableSet};
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
-use wakepath_model::rows::{Event, LossRow, SniffedExchangeRow, Table, exchange_row, flow_row};
+use wakepath_model::rows::{Event, ExchangeKind, FlowRowKind, LossRow, SniffedExchangeRow, Table};
 
 /// An address, IPv4 in the first four bytes.
 pub(crate) type Address = [u8; 16];
@@ -75,7 +75,10 @@ impl Seen {
                     // one that was not seen to begin may owe a reply from before
                     let since = if r.syn.0 != 0 { r.at.0 } else { 0 };
                     flows.entry(r.flow).or_insert(Flow { server: r.server, since }).server = r.server;
-                    if matches!(r.what, flow_row::FIN | flow_row::RESET | flow_row::FORGOTTEN | flow_row::CAPTURE_END) {
+                    if matches!(
+                        r.what,
+                        FlowRowKind::Fin | FlowRowKind::Reset | FlowRowKind::Forgotten | FlowRowKind::CaptureEnd
+                    ) {
                         over.push(r.flow);
                     }
                     // the last exchange of a flow stands behind its end
@@ -98,7 +101,7 @@ impl Seen {
     }
 
     fn exchange(&mut self, flow: &mut Flow, r: &SniffedExchangeRow) {
-        if r.what == exchange_row::REPLY_ONLY {
+        if r.what == ExchangeKind::ReplyOnly {
             self.unseen.entry(flow.server).or_default().push(flow.since, r.reply_last.0.max(r.at.0));
         }
         flow.since = flow.since.max(r.at.0);

@@ -6,7 +6,7 @@ use crate::exchange::{Exchange, Side};
 use crate::pairs::Place;
 use crate::request::{Half, Wire, number};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId};
-use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row, failed, witness};
+use wakepath_model::rows::{ExchangeKind, OPEN, SniffedExchangeRow, failed, witness};
 
 pub(crate) type NodeId = u64;
 
@@ -95,14 +95,14 @@ pub(crate) struct Node {
 impl Node {
     /// Nothing more comes of it.
     pub(crate) fn is_closed(&self) -> bool {
-        self.row.what != exchange_row::OPEN
+        self.row.what != ExchangeKind::Open
     }
 
     /// Until when its server may have been at work on it, on the common line: nobody can say where no reply was seen.
     pub(crate) fn worked_until(&self) -> i64 {
         match self.row.what {
-            exchange_row::OPEN => i64::MAX,
-            exchange_row::ANSWERED => self.end,
+            ExchangeKind::Open => i64::MAX,
+            ExchangeKind::Answered => self.end,
             _ => self.end.saturating_add(ABANDONED_NS),
         }
     }
@@ -148,8 +148,8 @@ impl Node {
     pub(crate) fn half(&self) -> Half {
         let r = &self.row;
         let known = |t: MonoNs, or: MonoNs| if t.0 == 0 { or } else { t };
-        let one_way = r.what == exchange_row::NO_REPLY;
-        let replied = r.what == exchange_row::ANSWERED || one_way;
+        let one_way = r.what == ExchangeKind::NoReply;
+        let replied = r.what == ExchangeKind::Answered || one_way;
         let exchange = Exchange {
             reply_start: r.reply_start,
             reply_end: r.reply_end,
@@ -163,10 +163,10 @@ impl Node {
             detail: r.detail,
             status: r.status,
             failed: r.failed == failed::YES,
-            outcome_unknown: r.failed == failed::UNKNOWN || r.what != exchange_row::ANSWERED,
+            outcome_unknown: r.failed == failed::UNKNOWN || r.what != ExchangeKind::Answered,
             reset: !replied && self.is_reset,
             cut: !replied && !self.is_reset,
-            unfinished: r.what == exchange_row::OPEN,
+            unfinished: r.what == ExchangeKind::Open,
             replied,
             one_way,
             witness: (r.witness_kind, r.witness),

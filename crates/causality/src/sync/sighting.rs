@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use wakepath_model::folder::{Host, TableSet};
 use wakepath_model::ids::EndpointId;
 use wakepath_model::rows::{
-    EndpointRow, Event, MessageRow, OpRow, PacketRow, Table, TcpState, op, range, seen, witness,
+    EndpointRow, Event, MessageRow, OpKind, OpRow, PacketRow, RangeHow, Table, TcpState, seen, witness,
 };
 
 /// By what a message was recognised on both hosts.
@@ -203,8 +203,8 @@ impl<'a> Sightings<'a> {
 
     fn operation(&mut self, r: &OpRow) -> Option<Sighting> {
         let sent = match r.kind {
-            op::SEND => true,
-            op::RECV => false,
+            OpKind::Send => true,
+            OpKind::Recv => false,
             _ => return None,
         };
         if let Some(d) = self.datagrams.get_mut(&r.flow) {
@@ -212,7 +212,7 @@ impl<'a> Sightings<'a> {
             return None;
         }
         let len = u32::try_from(r.end.checked_sub(r.start)?).ok().filter(|l| *l > 0 && *l < 1 << 31)?;
-        if !matches!(r.range, range::EXACT | range::GAP) {
+        if !matches!(r.range, RangeHow::Exact | RangeHow::Gap) {
             return None;
         }
         let arrived = if r.arrived.0 == 0 { r.at.0 } else { r.arrived.0.min(r.at.0) };

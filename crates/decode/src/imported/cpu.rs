@@ -3,7 +3,7 @@
 use super::received::{Received, Waiting};
 use crate::raw::Block;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{Cause, PacketRow, cause, context};
+use wakepath_model::rows::{EndedBy, PacketRow, context};
 
 /// Softirq vectors with a meaning of their own.
 const TIMER: u8 = 1;
@@ -171,7 +171,7 @@ impl Cpu {
 
     /// The cause of waking a thread that serves interrupts, by its name, directly behind the end of the one that wakes it
     /// on its way out: a line's thread (`irq/30-eth0`), or this processor's `ksoftirqd/0`, `ktimers/0`, `irq_work/0`.
-    pub fn way_out_cause(&self, at: MonoNs, cpu: u16, woken: &[u8]) -> Option<(Cause, u64)> {
+    pub fn way_out_cause(&self, at: MonoNs, cpu: u16, woken: &[u8]) -> Option<(EndedBy, u64)> {
         let ended = self.ended?;
         let (name, number) = std::str::from_utf8(woken).ok()?.split_once('/')?;
         let is_its = match ended.kind {
@@ -188,35 +188,35 @@ impl Cpu {
         is_its.then(|| ended.kind.cause())
     }
 
-    /// What a wake-up in an interrupt is caused by, one of [`cause`], and what that names; `None` where a task itself
+    /// What a wake-up in an interrupt is caused by, one of [`EndedBy`], and what that names; `None` where a task itself
     /// wakes. A received packet is used up by its first wake-up: the next one may be due to what was not seen.
-    pub fn waking_cause(&mut self) -> Option<(Cause, u64)> {
+    pub fn waking_cause(&mut self) -> Option<(EndedBy, u64)> {
         if self.receives()
             && let Some(packet) = self.received.claim()
             && self.top().is_none_or(|top| top.block.is_none())
         {
-            return Some((cause::PACKET, packet));
+            return Some((EndedBy::Packet, packet));
         }
         let top = self.top()?;
         Some(match top.block {
-            Some(object) if top.kind != Kind::Timer => (cause::BLOCK, object),
+            Some(object) if top.kind != Kind::Timer => (EndedBy::Block, object),
             _ => top.kind.cause(),
         })
     }
 }
 
 impl Kind {
-    /// What it says of a wake-up, where nothing more is known: one of [`cause`], and what that names.
-    fn cause(self) -> (Cause, u64) {
+    /// What it says of a wake-up, where nothing more is known: one of [`EndedBy`], and what that names.
+    fn cause(self) -> (EndedBy, u64) {
         match self {
-            Kind::Timer => (cause::TIMER, 0),
-            Kind::Irq(irq) => (cause::IRQ, u64::from(irq)),
-            Kind::Vector { vector, .. } => (cause::IRQ, cause::VECTOR | u64::from(vector)),
+            Kind::Timer => (EndedBy::Timer, 0),
+            Kind::Irq(irq) => (EndedBy::Irq, u64::from(irq)),
+            Kind::Vector { vector, .. } => (EndedBy::Irq, EndedBy::VECTOR | u64::from(vector)),
             // some disk, and nothing says which
-            Kind::Softirq(BLOCK) => (cause::BLOCK, 0),
-            Kind::Softirq(v @ (TIMER | HRTIMER)) => (cause::TIMER, u64::from(v)),
-            Kind::Softirq(v @ (NET_RX | NET_TX)) => (cause::NET, u64::from(v)),
-            Kind::Softirq(v) => (cause::SOFTIRQ, u64::from(v)),
+            Kind::Softirq(BLOCK) => (EndedBy::Block, 0),
+            Kind::Softirq(v @ (TIMER | HRTIMER)) => (EndedBy::Timer, u64::from(v)),
+            Kind::Softirq(v @ (NET_RX | NET_TX)) => (EndedBy::Net, u64::from(v)),
+            Kind::Softirq(v) => (EndedBy::Softirq, u64::from(v)),
         }
     }
 }
@@ -230,7 +230,7 @@ fn block_object(block: &Block) -> u64 {
 mod tests {
     use super::*;
 
-    fn cause_of(cpu: &mut Cpu) -> Option<Cause> {
+    fn cause_of(cpu: &mut Cpu) -> Option<EndedBy> {
         cpu.waking_cause().map(|(c, _)| c)
     }
 
@@ -241,11 +241,11 @@ mod tests {
         cpu.enter(Kind::Softirq(NET_RX));
         cpu.enter(Kind::Irq(30));
         cpu.enter(Kind::Timer);
-        assert_eq!(cpu.waking_cause(), Some((cause::TIMER, 0)));
+        assert_eq!(cpu.waking_cause(), Some((EndedBy::Timer, 0)));
         cpu.exit(MonoNs(0), Kind::Timer, false);
-        assert_eq!(cpu.waking_cause(), Some((cause::IRQ, 30)));
+        assert_eq!(cpu.waking_cause(), Some((EndedBy::Irq, 30)));
         cpu.exit(MonoNs(0), Kind::Irq(30), false);
-        assert_eq!(cpu.waking_cause(), Some((cause::NET, 3)));
+        assert_eq!(cpu.waking_cause(), Some((EndedBy::Net, 3)));
         cpu.exit(MonoNs(0), Kind::Softirq(NET_RX), false);
         assert!(cpu.in_task());
     }
@@ -268,7 +268,7 @@ mod tests {
         for irq in 0..100 {
             cpu.enter(Kind::Irq(irq));
         }
-        assert_eq!(cpu.waking_cause(), Some((cause::IRQ, 99)));
+        assert_eq!(cpu.waking_cause(), Some((EndedBy::Irq, 99)));
     }
 
     #[test]
@@ -279,11 +279,11 @@ mod tests {
         assert_eq!(cpu.waking_cause(), None);
         cpu.enter(Kind::Irq(11));
         cpu.block_done(&done);
-        assert_eq!(cpu.waking_cause(), Some((cause::BLOCK, 8 << 52 | 7)));
+        assert_eq!(cpu.waking_cause(), Some((EndedBy::Block, 8 << 52 | 7)));
         cpu.exit(MonoNs(0), Kind::Irq(11), false);
         cpu.enter(Kind::Irq(11));
-        assert_eq!(cause_of(&mut cpu), Some(cause::IRQ));
+        assert_eq!(cause_of(&mut cpu), Some(EndedBy::Irq));
         cpu.enter(Kind::Softirq(BLOCK));
-        assert_eq!(cpu.waking_cause(), Some((cause::BLOCK, 0)), "no disk is known");
+        assert_eq!(cpu.waking_cause(), Some((EndedBy::Block, 0)), "no disk is known");
     }
 }

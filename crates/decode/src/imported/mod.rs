@@ -19,7 +19,7 @@ use packets::Packets;
 use tasks::{Call, Notice, Run, Task, Tasks};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, TaskId};
-use wakepath_model::rows::{LossRow, PollRow, WaitRow, cause};
+use wakepath_model::rows::{EndedBy, LossRow, PollRow, WaitRow};
 
 /// Losses remembered, to find those that lie in a wait.
 const LOSSES_MAX: usize = 16;
@@ -128,7 +128,7 @@ impl<S: RowSink> Importer<S> {
                 Run::Unsure(_) => continue,
             };
             let since = since.min(end);
-            let row = WaitRow { cause: cause::OPEN, object: 0, ..closed(t, since, end, 0) };
+            let row = WaitRow { cause: EndedBy::Open, object: 0, ..closed(t, since, end, 0) };
             if matches!(t.run, Run::Unsure(_)) && t.edge == MonoNs(0) {
                 self.out.count(defect::IMPORT_BEGAN_BEFORE, end);
             }
@@ -530,11 +530,11 @@ fn closed(t: &Task, since: MonoNs, at: MonoNs, cpu: u16) -> WaitRow {
         syscall: t.syscall,
         cpu,
         woken_cpu: cpu,
-        cause: cause::UNKNOWN,
+        cause: EndedBy::Unknown,
         ..Default::default()
     };
     match t.wake {
-        _ if t.state == 0 => row.cause = cause::PREEMPTED,
+        _ if t.state == 0 => row.cause = EndedBy::Preempted,
         Some(w) => {
             // a waking from just before it had left is this one's
             row.woken = w.at.clamp(since, at);
@@ -548,7 +548,7 @@ fn closed(t: &Task, since: MonoNs, at: MonoNs, cpu: u16) -> WaitRow {
 
 /// The same interval, of which nothing else is known: the task may even have run.
 fn unknown(row: WaitRow) -> WaitRow {
-    WaitRow { cause: cause::UNKNOWN, object: 0, by: TaskId::UNKNOWN, woken: row.at, ..row }
+    WaitRow { cause: EndedBy::Unknown, object: 0, by: TaskId::UNKNOWN, woken: row.at, ..row }
 }
 
 /// Whether an event shows the current task at something of its own, on its way out of no interrupt any more.

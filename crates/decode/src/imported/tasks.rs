@@ -4,7 +4,7 @@ use crate::RowSink;
 use crate::raw::{self, Peer};
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Cause, STATE_UNKNOWN, TaskRow, life};
+use wakepath_model::rows::{EndedBy, STATE_UNKNOWN, TaskRow, life};
 
 /// [`WaitRow::syscall`] where there was none.
 pub const NO_SYSCALL: u16 = 0xffff;
@@ -33,7 +33,7 @@ pub(super) enum Run {
 pub(super) struct Wake {
     pub at: MonoNs,
     pub cpu: u16,
-    pub cause: Cause,
+    pub cause: EndedBy,
     pub object: u64,
     pub by: TaskId,
 }

@@ -6,7 +6,7 @@ use super::tasks::{Notice, Run, STATE_NEW, Wake};
 use crate::RowSink;
 use crate::raw;
 use wakepath_model::ids::{MonoNs, TaskId};
-use wakepath_model::rows::{PacketRow, cause};
+use wakepath_model::rows::{EndedBy, PacketRow};
 
 impl<S: RowSink> Importer<S> {
     /// Somebody wakes a task.
@@ -23,7 +23,7 @@ impl<S: RowSink> Importer<S> {
         if (matches!(t.run, Run::Off(_)) && t.state == 0) || (in_task && current == Current::Tid(task.tid)) {
             return;
         }
-        let mut wake = Wake { at, cpu, cause: cause::UNKNOWN, object: 0, by: TaskId::UNKNOWN };
+        let mut wake = Wake { at, cpu, cause: EndedBy::Unknown, object: 0, by: TaskId::UNKNOWN };
         if notice != Notice::Waking && self.has.waking {
             // its waking was not seen: only the time is known
             if t.wake.is_none() && !matches!(t.run, Run::On(_)) {
@@ -42,12 +42,12 @@ impl<S: RowSink> Importer<S> {
             if let Some((cause, object)) = c.waking_cause() {
                 (wake.cause, wake.object) = (cause, object);
             } else if let (Current::Tid(tid), true) = (current, is_here) {
-                (wake.cause, wake.by) = (cause::TASK, self.tasks.id(tid));
+                (wake.cause, wake.by) = (EndedBy::Task, self.tasks.id(tid));
             }
         }
         let Some(t) = self.tasks.get(task.tid) else { return };
         t.wake = Some(wake);
-        let taken = |r: &mut PacketRow| (cause::PACKET, r.id) == (wake.cause, wake.object);
+        let taken = |r: &mut PacketRow| (EndedBy::Packet, r.id) == (wake.cause, wake.object);
         if let Some(mut row) = self.cpus[usize::from(cpu)].arriving.take_if(taken) {
             // it waited for what it had asked there
             row.sport = t.peer.filter(|p| p.address == row.saddr).map_or(0, |p| p.port);
@@ -61,7 +61,7 @@ impl<S: RowSink> Importer<S> {
         let by = self.tasks.meet(at, begin, parent, &mut self.out).map_or(TaskId::UNKNOWN, |t| t.id());
         if let Some(t) = self.tasks.fork(at, parent.tid, child, &mut self.out) {
             t.state = STATE_NEW;
-            t.wake = Some(Wake { at, cpu, cause: cause::TASK, object: 0, by });
+            t.wake = Some(Wake { at, cpu, cause: EndedBy::Task, object: 0, by });
         }
     }
 

@@ -6,7 +6,7 @@ use crate::sink::RowSink;
 use rustc_hash::FxHashMap;
 use std::hash::{Hash, Hasher};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, OpKind, Side, TcpState, op, seen};
+use wakepath_model::rows::{EndpointRow, OpKind, Side, TcpState, seen};
 use wakepath_wire as w;
 
 const AF_UNIX: u16 = 1;
@@ -285,8 +285,8 @@ impl Endpoints {
     pub fn control<S: RowSink>(&mut self, o: &w::Op, kind: OpKind, sink: &mut S) {
         let Some(m) = self.flows.get_mut(&o.flow) else { return };
         let side = match kind {
-            op::ACCEPT => Side::Server,
-            op::CONNECT if m.row.protocol != IPPROTO_UDP => Side::Client,
+            OpKind::Accept => Side::Server,
+            OpKind::Connect if m.row.protocol != IPPROTO_UDP => Side::Client,
             _ => Side::Unknown,
         };
         if side != Side::Unknown && m.flow.side == Side::Unknown {

@@ -5,8 +5,8 @@ use crate::tasks::Tasks;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    Cause, DescriptorRow, InputRow, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow, StayRow,
-    TcpState, WaitRow, cause, gaps, limit,
+    DescriptorRow, EndedBy, InputRow, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow, StayRow,
+    TcpState, WaitRow, gaps, limit,
 };
 use wakepath_wire::{self as w, Frame};
 
@@ -83,9 +83,9 @@ pub(super) fn stay<S: RowSink>(tasks: &mut Tasks, r: &w::Stay, sink: &mut S) {
 }
 
 /// Whether a wait was for a lock by what its futex's word said, and which thread held that.
-fn lock_of(tasks: &Tasks, r: &w::Wait, ended_by: Cause) -> (bool, TaskId) {
+fn lock_of(tasks: &Tasks, r: &w::Wait, ended_by: EndedBy) -> (bool, TaskId) {
     const FUTEX: u16 = 202;
-    let is_lock = r.syscall == FUTEX && ended_by != cause::SOCKET && r.rcv_seq & w::FUTEX_LOCK != 0;
+    let is_lock = r.syscall == FUTEX && ended_by != EndedBy::Socket && r.rcv_seq & w::FUTEX_LOCK != 0;
     let tid = if is_lock { r.rcv_seq & !w::FUTEX_LOCK } else { 0 };
     (is_lock, if tid == 0 { TaskId::UNKNOWN } else { tasks.known(tid) })
 }

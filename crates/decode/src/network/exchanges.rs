@@ -20,7 +20,7 @@ use open::{Kind, Number, Open, Part, apart, has, has_any, reused, same_question,
 use std::collections::VecDeque;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, SniffedFlowId, StrId};
-use wakepath_model::rows::{OPEN, SniffedExchangeRow, end_how, exchange_row, witness};
+use wakepath_model::rows::{ExchangeKind, OPEN, SniffedExchangeRow, end_how, witness};
 use wakepath_protocols::{Dir, Message};
 
 /// Messages of one flow that are not at their ends, or wait for replies.
@@ -134,8 +134,8 @@ impl ExchangeTracker {
     fn take_apart<S: RowSink>(&mut self, out: &mut S) {
         for row in std::mem::take(&mut self.held) {
             let [asked, answered] = apart(&row);
-            self.write(asked, exchange_row::REPLY_MISSED, out);
-            self.write(answered, exchange_row::REPLY_ONLY, out);
+            self.write(asked, ExchangeKind::ReplyMissed, out);
+            self.write(answered, ExchangeKind::ReplyOnly, out);
         }
         for i in 0..self.opens.len() {
             let open = &mut self.opens[i];
@@ -143,7 +143,7 @@ impl ExchangeTracker {
                 let [asked, answered] = apart(&open.row);
                 (open.row, open.kind, open.parts[0]) = (answered, Kind::Reply, Part::default());
                 open.ordered = false;
-                self.write(asked, exchange_row::REPLY_MISSED, out);
+                self.write(asked, ExchangeKind::ReplyMissed, out);
             }
         }
         self.give_up(out);
@@ -156,7 +156,7 @@ impl ExchangeTracker {
             if open.waits() && open.ordered {
                 open.kind = Kind::Missed;
                 if open.parts[0].done {
-                    self.leave(i, exchange_row::REPLY_MISSED, out);
+                    self.leave(i, ExchangeKind::ReplyMissed, out);
                 }
             }
         }
@@ -177,7 +177,7 @@ impl ExchangeTracker {
                     return;
                 }
                 // A number is used again when its exchange is over.
-                let what = if old.doubtful { exchange_row::REPLY_MISSED } else { exchange_row::UNANSWERED };
+                let what = if old.doubtful { ExchangeKind::ReplyMissed } else { ExchangeKind::Unanswered };
                 self.leave(i, what, out);
             }
         } else {
@@ -207,7 +207,7 @@ impl ExchangeTracker {
                 // Replies were hidden: if its own was among them, this one answers a later request of the same number.
                 let unsure = found.filter(|&i| self.opens[i].doubtful && reused(kind));
                 if let Some(i) = unsure {
-                    self.leave(i, exchange_row::REPLY_MISSED, out);
+                    self.leave(i, ExchangeKind::ReplyMissed, out);
                 }
                 found.filter(|_| unsure.is_none())
             }
@@ -328,12 +328,12 @@ impl ExchangeTracker {
     }
 
     /// Takes `opens[i]` out and tells of it.
-    fn leave<S: RowSink>(&mut self, i: usize, what: u8, out: &mut S) {
+    fn leave<S: RowSink>(&mut self, i: usize, what: ExchangeKind, out: &mut S) {
         let Some(open) = self.opens.remove(i) else { return };
-        if open.ordered && what == exchange_row::ANSWERED {
+        if open.ordered && what == ExchangeKind::Answered {
             self.trust.took(open.row.reply_last.0.saturating_sub(open.row.request_first.0));
         }
-        if open.trial && what == exchange_row::ANSWERED {
+        if open.trial && what == ExchangeKind::Answered {
             self.held.push(SniffedExchangeRow { what, ..open.row });
         } else {
             self.write(open.row, what, out);
@@ -343,22 +343,22 @@ impl ExchangeTracker {
     /// The order on trial holds.
     fn release<S: RowSink>(&mut self, out: &mut S) {
         for row in std::mem::take(&mut self.held) {
-            self.write(row, exchange_row::ANSWERED, out);
+            self.write(row, ExchangeKind::Answered, out);
         }
         self.opens.iter_mut().for_each(|open| open.trial = false);
     }
 
-    fn write<S: RowSink>(&mut self, mut row: SniffedExchangeRow, what: u8, out: &mut S) {
+    fn write<S: RowSink>(&mut self, mut row: SniffedExchangeRow, what: ExchangeKind, out: &mut S) {
         row.what = what;
         let times = [row.request_last, row.request_head, row.reply_first, row.reply_head, row.reply_last];
         // Not before the rows that told of it as open: readers take rows in the order of their times.
         row.at = times.into_iter().fold(row.at.max(row.request_first), MonoNs::max);
         match what {
-            exchange_row::OPEN => row.at = self.latest.max(row.at),
-            exchange_row::REPLY_ONLY | exchange_row::REPLY_MISSED => out.count(defect::NET_UNPAIRED, row.at),
+            ExchangeKind::Open => row.at = self.latest.max(row.at),
+            ExchangeKind::ReplyOnly | ExchangeKind::ReplyMissed => out.count(defect::NET_UNPAIRED, row.at),
             _ => {}
         }
-        self.ended += u64::from(what != exchange_row::OPEN);
+        self.ended += u64::from(what != ExchangeKind::Open);
         out.push(&row);
     }
 
@@ -381,7 +381,7 @@ impl ExchangeTracker {
             // Its time is that of the row before.
             if open.kind == Kind::Asked && now.0 - now.0.min(open.row.at.max(open.row.request_first).0) >= update_ns {
                 open.row.at = now;
-                out.push(&SniffedExchangeRow { what: exchange_row::OPEN, ..open.row });
+                out.push(&SniffedExchangeRow { what: ExchangeKind::Open, ..open.row });
                 reported += 1;
             }
             if reported >= TOLD_OPEN_MAX {
@@ -401,7 +401,7 @@ impl ExchangeTracker {
         let over = ending == Ending::Closed || datagrams;
         while let Some(mut open) = self.opens.pop_front() {
             let what = match open.kind {
-                Kind::Asked if !over => exchange_row::OPEN,
+                Kind::Asked if !over => ExchangeKind::Open,
                 Kind::Asked if open.waits() && (!open.ordered || self.trust.pairs()) => unanswered(&open, lost),
                 _ => open.cut_short(),
             };

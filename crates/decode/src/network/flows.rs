@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::flow_row;
+use wakepath_model::rows::FlowRowKind;
 
 /// Flows with the same ends in different tunnels that are looked through.
 const CHAIN_MAX: usize = 64;
@@ -117,7 +117,7 @@ impl Flows {
         if slot != NONE {
             let flow = &self.slots[slot as usize];
             if matches!(&flow.carrier, Carrier::Tcp(tcp) if tcp.is_another(direction, segment)) {
-                let ending = if flow.ended == 0 { flow_row::FORGOTTEN } else { flow.ended };
+                let ending = flow.ended.unwrap_or(FlowRowKind::Forgotten);
                 self.end(slot, ending, inner.at, out, done);
                 slot = NONE;
             }
@@ -136,14 +136,14 @@ impl Flows {
             Taken::OutOfWindow => out.count(defect::NET_OUT_OF_WINDOW, inner.at),
         }
         done.exchanges += flow.protocol_state.take_ended();
-        if flow.ended != 0 && !flow.protocol_state.is_over() {
+        if flow.ended.is_some() && !flow.protocol_state.is_over() {
             done.exchanges += flow.finish(Ending::Closed, self.lost, out);
         }
         self.wake_at(slot, wake);
         self.holds(slot, held, out, done);
         // What was told of it stays; what comes is another flow, which may turn out to go the other way.
         if self.slots[slot as usize].protocol_state.is_reversed() {
-            self.end(slot, flow_row::FORGOTTEN, inner.at, out, done);
+            self.end(slot, FlowRowKind::Forgotten, inner.at, out, done);
         }
     }
 
@@ -228,7 +228,7 @@ impl Flows {
         }
         if chain >= CHAIN_MAX {
             out.count(defect::NET_FLOWS_LIMIT, inner.at);
-            self.end(last, flow_row::FORGOTTEN, inner.at, out, done);
+            self.end(last, FlowRowKind::Forgotten, inner.at, out, done);
         }
         done.flows += 1;
         let next_same = self.table.get(&key).copied().unwrap_or(NONE);
@@ -307,15 +307,14 @@ impl Flows {
         let now = self.now;
         let flow = &mut self.slots[slot as usize];
         flow.wake = 0;
-        if flow.ended != 0 {
-            let ended = flow.ended;
+        if let Some(ended) = flow.ended {
             return self.end(slot, ended, now, out, done);
         }
         let held = flow.held_bytes();
         let wake = flow.overdue(now, out);
         flow.tell_decided(now, out);
         done.exchanges += flow.protocol_state.take_ended();
-        if flow.ended != 0 && !flow.protocol_state.is_over() {
+        if flow.ended.is_some() && !flow.protocol_state.is_over() {
             done.exchanges += flow.finish(Ending::Closed, self.lost, out);
         }
         self.held_bytes = self.held_bytes + flow.held_bytes() - held;
@@ -329,12 +328,12 @@ impl Flows {
         flow.decide(out);
         self.held_bytes = self.held_bytes + flow.held_bytes() - held;
         if now.0.saturating_sub(flow.last.0) >= options.idle_ns {
-            return self.end(slot, flow_row::FORGOTTEN, now, out, done);
+            return self.end(slot, FlowRowKind::Forgotten, now, out, done);
         }
         flow.protocol_state.visit(now, self.lost, options.update_ns, options.idle_ns, out);
         done.exchanges += flow.protocol_state.take_ended();
         if flow.is_news() {
-            flow.tell(flow_row::UPDATE, now, out);
+            flow.tell(FlowRowKind::Update, now, out);
         }
         self.visits.push_back((now.0.saturating_add(options.update_ns), slot, flow.generation));
     }
@@ -369,32 +368,32 @@ impl Flows {
             if self.live(slot, generation) {
                 seen += 1;
                 let flow = &self.slots[slot as usize];
-                let last = if flow.ended != 0 { MonoNs(0) } else { flow.last };
+                let last = if flow.ended.is_some() { MonoNs(0) } else { flow.last };
                 oldest = oldest.min((last, slot));
             }
         }
         if oldest.1 != NONE {
             let ended = self.slots[oldest.1 as usize].ended;
-            if ended == 0 {
+            if ended.is_none() {
                 out.count(defect::NET_FLOWS_LIMIT, self.now);
             }
-            let what = if ended == 0 { flow_row::FORGOTTEN } else { ended };
+            let what = ended.unwrap_or(FlowRowKind::Forgotten);
             self.end(oldest.1, what, self.now, out, done);
         }
     }
 
     /// Tells the flow's end, and forgets it.
-    fn end<S: RowSink>(&mut self, slot: u32, what: u8, at: MonoNs, out: &mut S, done: &mut Sniffed) {
+    fn end<S: RowSink>(&mut self, slot: u32, what: FlowRowKind, at: MonoNs, out: &mut S, done: &mut Sniffed) {
         let flow = &mut self.slots[slot as usize];
         let held = flow.held_bytes();
-        if what != flow_row::FIN && what != flow_row::RESET {
+        if what != FlowRowKind::Fin && what != FlowRowKind::Reset {
             flow.flush(self.now, out);
             // What was held may hold the ends.
             flow.close_if_done();
             flow.obey_reset(self.now, out);
         }
-        let what = if flow.ended != 0 { flow.ended } else { what };
-        let closed = what == flow_row::FIN || what == flow_row::RESET;
+        let what = flow.ended.unwrap_or(what);
+        let closed = what == FlowRowKind::Fin || what == FlowRowKind::Reset;
         done.exchanges += flow.finish(if closed { Ending::Closed } else { Ending::Forgotten }, self.lost, out);
         flow.tell(what, if closed { flow.last } else { at }, out);
         flow.live = false;
@@ -439,7 +438,7 @@ impl Flows {
         for slot in 0..self.slots.len() as u32 {
             let flow = &self.slots[slot as usize];
             if flow.live {
-                let what = if flow.ended == 0 { flow_row::FORGOTTEN } else { flow.ended };
+                let what = flow.ended.unwrap_or(FlowRowKind::Forgotten);
                 self.end(slot, what, self.now, out, done);
             }
         }
@@ -452,7 +451,7 @@ impl Flows {
         for slot in 0..self.slots.len() as u32 {
             let flow = &self.slots[slot as usize];
             if flow.live {
-                let what = if flow.ended == 0 { flow_row::CAPTURE_END } else { flow.ended };
+                let what = flow.ended.unwrap_or(FlowRowKind::CaptureEnd);
                 self.end(slot, what, self.now, out, done);
             }
         }

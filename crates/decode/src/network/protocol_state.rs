@@ -7,7 +7,7 @@ use crate::RowSink;
 use crate::recurring::{Asker, address_number};
 use crate::words::{Boxed, Speech};
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
-use wakepath_model::rows::side_how;
+use wakepath_model::rows::SideHow;
 use wakepath_protocols::{Dir, Likely, Processor, Protocol, Transport, Verdict, recognise};
 
 /// After how many turns without a recognised message a flow is called opaque.
@@ -24,8 +24,8 @@ const FIRST_MAX: usize = 1024;
 pub(super) struct Side {
     /// The client's direction.
     pub client: usize,
-    /// One of [`side_how`].
-    pub how: u8,
+    /// How it is known.
+    pub how: SideHow,
 }
 
 impl Side {
@@ -196,7 +196,7 @@ impl ProtocolState {
         let begins = votes && (turned || about.transport == Transport::Datagram);
         let Some(undecided) = &mut self.undecided else {
             if begins
-                && matches!(about.side.how, side_how::PORT | side_how::GUESSED)
+                && matches!(about.side.how, SideHow::Port | SideHow::Guessed)
                 && let Some(reported) = known.protocol.direction(piece.bytes)
             {
                 self.against =
@@ -216,7 +216,7 @@ impl ProtocolState {
             known.take(piece, dir, turned, &mut undecided.again().1.sink(out));
         }
         if undecided.is_likely() {
-            about.side.how = side_how::PROTOCOL;
+            about.side.how = SideHow::Protocol;
         }
     }
 
@@ -239,7 +239,7 @@ impl ProtocolState {
             return;
         }
         let bytes = whole.unwrap_or(piece.bytes);
-        let side = (about.side.how == side_how::HANDSHAKE).then(|| about.side.dir(piece.direction));
+        let side = (about.side.how == SideHow::Handshake).then(|| about.side.dir(piece.direction));
         let all = piece.bytes.len() as u64 == piece.length;
         match recognise(about.transport, side, bytes, about.ports, likely) {
             Verdict::Protocol(protocol, dir) => {
@@ -247,15 +247,15 @@ impl ProtocolState {
                     self.state = State::Opaque(why);
                     return;
                 }
-                if about.side.how != side_how::HANDSHAKE {
+                if about.side.how != SideHow::Handshake {
                     // Where either side could have said it, the ports tell more than the order in which sides are tried.
                     let reported = protocol.direction(bytes);
-                    let guessed = (about.side.how == side_how::GUESSED).then_some(dir);
+                    let guessed = (about.side.how == SideHow::Guessed).then_some(dir);
                     if let Some(dir) = reported.or(guessed) {
                         about.side.client = if dir == Dir::ToServer { piece.direction } else { 1 - piece.direction };
                     }
                     if reported.is_some() {
-                        about.side.how = side_how::PROTOCOL;
+                        about.side.how = SideHow::Protocol;
                     }
                     if !about.to_all {
                         self.undecided = Some(Box::new(Undecided::new(i32::from(reported.is_some()))));

@@ -10,7 +10,7 @@ use super::tcp::{self, Segment, StreamSink, Taken, Tcp};
 use crate::RowSink;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
-use wakepath_model::rows::{SniffedFlowRow, flow_row, side_how};
+use wakepath_model::rows::{FlowRowKind, ResetBy, SideHow, SniffedFlowRow};
 use wakepath_protocols::{Protocol, Transport};
 
 /// For how long a connection that was closed is still known: what is sent again then is its own.
@@ -84,8 +84,8 @@ pub(super) struct Flow {
     syn: MonoNs,
     syn_ack: MonoNs,
     ack: MonoNs,
-    /// 0, or how it ended.
-    pub ended: u8,
+    /// How it ended.
+    pub ended: Option<FlowRowKind>,
     reset_by: Option<usize>,
     /// A reset that is not acted on yet: who sent it, its time, and until when what it follows may still be read.
     reset: Option<(usize, MonoNs, MonoNs)>,
@@ -122,8 +122,8 @@ impl Flow {
             _ => ProtocolState::opaque(inner.reason),
         };
         let side = match segment.and_then(|segment| opener(direction, segment)) {
-            Some(client) => Side { client, how: side_how::HANDSHAKE },
-            None if key.family == 0 => Side { client: direction, how: side_how::PORT },
+            Some(client) => Side { client, how: SideHow::Handshake },
+            None if key.family == 0 => Side { client: direction, how: SideHow::Port },
             None => by_port(&key, direction, stream, servers),
         };
         // The client's first number where it is known: both the SYN and its answer say it.
@@ -146,7 +146,7 @@ impl Flow {
             syn: MonoNs(0),
             syn_ack: MonoNs(0),
             ack: MonoNs(0),
-            ended: 0,
+            ended: None,
             reset_by: None,
             reset: None,
             told_cut: false,
@@ -189,10 +189,10 @@ impl Flow {
     ) -> (Taken, MonoNs) {
         let before = self.ended;
         if let Some(client) = opener(direction, segment)
-            && self.side.how != side_how::HANDSHAKE
+            && self.side.how != SideHow::Handshake
             && self.protocol_state.protocol().is_none()
         {
-            self.side = Side { client, how: side_how::HANDSHAKE };
+            self.side = Side { client, how: SideHow::Handshake };
         }
         self.note(segment, out);
         let (tcp, mut listener) = self.parts(out);
@@ -204,15 +204,15 @@ impl Flow {
         }
         self.last = self.last.max(segment.at);
         match taken {
-            Taken::Reset if self.ended == 0 && self.reset.is_none() => {
+            Taken::Reset if self.ended.is_none() && self.reset.is_none() => {
                 self.reset = Some((direction, segment.at, MonoNs(now.0.saturating_add(tcp::GRACE_NS))));
             }
             Taken::Yes => self.handshake(direction, segment),
             _ => {}
         }
         self.close_if_done();
-        if self.ended != 0 {
-            return (taken, if before == 0 { linger(now) } else { MonoNs(0) });
+        if self.ended.is_some() {
+            return (taken, if before.is_none() { linger(now) } else { MonoNs(0) });
         }
         (taken, self.or_reset(deadline))
     }
@@ -297,7 +297,7 @@ impl Flow {
                 self.obey_reset(now, out);
             }
             self.close_if_done();
-            return if self.ended == 0 { self.or_reset(deadline) } else { linger(now) };
+            return if self.ended.is_none() { self.or_reset(deadline) } else { linger(now) };
         }
         MonoNs(0)
     }
@@ -313,7 +313,7 @@ impl Flow {
 
     /// Ends it by the reset that came, if one did.
     pub fn obey_reset<S: RowSink>(&mut self, now: MonoNs, out: &mut S) {
-        let Some((by, at, _)) = self.reset.take().filter(|_| self.ended == 0) else { return };
+        let Some((by, at, _)) = self.reset.take().filter(|_| self.ended.is_none()) else { return };
         let (Some(tcp), mut listener) = self.parts(out) else { return };
         tcp.flush(now, &mut listener);
         for direction in 0..2 {
@@ -321,7 +321,7 @@ impl Flow {
                 listener.shutdown(direction, tcp.directions[direction].next, at);
             }
         }
-        (self.ended, self.reset_by) = (flow_row::RESET, Some(by));
+        (self.ended, self.reset_by) = (Some(FlowRowKind::Reset), Some(by));
     }
 
     /// Gives up all that is waited for.
@@ -335,10 +335,10 @@ impl Flow {
     /// Notes that both ends are closed.
     pub fn close_if_done(&mut self) {
         if let Carrier::Tcp(tcp) = &self.carrier
-            && self.ended == 0
+            && self.ended.is_none()
             && tcp.closed()
         {
-            self.ended = flow_row::FIN;
+            self.ended = Some(FlowRowKind::Fin);
         }
     }
 
@@ -368,12 +368,12 @@ impl Flow {
 
     /// Which end is known to be the server.
     pub fn server(&self) -> Option<usize> {
-        matches!(self.side.how, side_how::HANDSHAKE | side_how::PROTOCOL).then_some(1 - self.side.client)
+        matches!(self.side.how, SideHow::Handshake | SideHow::Protocol).then_some(1 - self.side.client)
     }
 
     /// Other flows say that `server` is the server. Its own messages, where it has some, say more.
     pub fn turn_to(&mut self, server: usize) {
-        if self.side.how == side_how::GUESSED && self.protocol_state.protocol().is_none() {
+        if self.side.how == SideHow::Guessed && self.protocol_state.protocol().is_none() {
             self.side.client = 1 - server;
         }
     }
@@ -383,10 +383,10 @@ impl Flow {
         if self.protocol_state.is_undecided() {
             return;
         }
-        let is_known = self.protocol_state.held_bytes() > 0 || self.side.how == side_how::HANDSHAKE;
+        let is_known = self.protocol_state.held_bytes() > 0 || self.side.how == SideHow::Handshake;
         match self.untold {
             Some(_) if is_known => self.tell_begin(out),
-            None if self.told_client != self.side.client => self.tell(flow_row::UPDATE, at, out),
+            None if self.told_client != self.side.client => self.tell(FlowRowKind::Update, at, out),
             _ => {}
         }
         self.protocol_state.decide(out);
@@ -400,17 +400,17 @@ impl Flow {
 
     fn tell_begin<S: RowSink>(&mut self, out: &mut S) {
         if let Some(begun) = self.untold.take() {
-            self.write(flow_row::BEGIN, begun, out);
+            self.write(FlowRowKind::Begin, begun, out);
         }
     }
 
     /// Writes its row, behind that of its begin.
-    pub fn tell<S: RowSink>(&mut self, what: u8, at: MonoNs, out: &mut S) {
+    pub fn tell<S: RowSink>(&mut self, what: FlowRowKind, at: MonoNs, out: &mut S) {
         self.tell_begin(out);
         self.write(what, at, out);
     }
 
-    fn write<S: RowSink>(&mut self, what: u8, at: MonoNs, out: &mut S) {
+    fn write<S: RowSink>(&mut self, what: FlowRowKind, at: MonoNs, out: &mut S) {
         (self.told_packets, self.told_client) = (self.packets(), self.side.client);
         let mut text = |text: &str| crate::words::text(out, text);
         let protocol = text(self.protocol_state.protocol().map_or("", Protocol::id));
@@ -443,9 +443,9 @@ impl Flow {
         (row.protocol, row.reason) = (protocol, reason);
         (row.family, row.ip_protocol, row.side) = (self.key.family, self.key.ip_protocol, how);
         row.reset_by = match self.reset_by {
-            None => 0,
-            Some(direction) if direction == client => 1,
-            Some(_) => 2,
+            None => ResetBy::Nobody,
+            Some(direction) if direction == client => ResetBy::Client,
+            Some(_) => ResetBy::Server,
         };
         out.push(&row);
     }
@@ -487,14 +487,14 @@ fn by_port(key: &Key, direction: usize, stream: bool, servers: &Servers) -> Side
     let usual = |port: u16| Protocol::ALL.iter().any(|p| p.transport() == transport && p.ports().contains(&port));
     let ports = [key.port(0), key.port(1)];
     let [a, b] = ports.map(rank);
-    let side = |server: usize, how: u8| Side { client: 1 - server, how };
+    let side = |server: usize, how: SideHow| Side { client: 1 - server, how };
     match (usual(ports[0]), usual(ports[1]), servers.of(key.ends)) {
-        (true, false, _) => side(0, side_how::PORT),
-        (false, true, _) => side(1, side_how::PORT),
-        (_, _, Some(server)) => side(server, side_how::PORT),
-        _ if a != b => side(usize::from(b > a), if a.max(b) > 1 { side_how::PORT } else { side_how::GUESSED }),
-        _ if ports[0] == ports[1] => side(1 - direction, side_how::GUESSED),
-        _ => side(usize::from(ports[1] < ports[0]), side_how::GUESSED),
+        (true, false, _) => side(0, SideHow::Port),
+        (false, true, _) => side(1, SideHow::Port),
+        (_, _, Some(server)) => side(server, SideHow::Port),
+        _ if a != b => side(usize::from(b > a), if a.max(b) > 1 { SideHow::Port } else { SideHow::Guessed }),
+        _ if ports[0] == ports[1] => side(1 - direction, SideHow::Guessed),
+        _ => side(usize::from(ports[1] < ports[0]), SideHow::Guessed),
     }
 }
 

@@ -12,7 +12,7 @@ use wakepath_decode::recurring::Said;
 use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::intern::Interner;
-use wakepath_model::rows::{Event, LossRow, PacketRow, PollRow, Row, STATE_UNKNOWN, TaskRow, WaitRow, cause, life};
+use wakepath_model::rows::{EndedBy, Event, LossRow, PacketRow, PollRow, Row, STATE_UNKNOWN, TaskRow, WaitRow, life};
 
 /// All rows, by table.
 #[derive(Default)]
@@ -128,17 +128,17 @@ impl Rows {
             nr => format!(" syscall {nr}({})", w.arg0),
         };
         let cause = match w.cause {
-            cause::UNKNOWN => "unknown".into(),
-            cause::TASK => format!("task {}", self.task(w.by)),
-            cause::NET => "net".into(),
-            cause::TIMER => "timer".into(),
-            cause::BLOCK => format!("block {:#x}", w.object),
-            cause::IRQ if w.object & cause::VECTOR != 0 => format!("vector {}", w.object & !cause::VECTOR),
-            cause::IRQ => format!("irq {}", w.object),
-            cause::SOFTIRQ => format!("softirq {}", w.object),
-            cause::PREEMPTED => format!("preempted {}", self.task(w.by)),
-            cause::OPEN => "open".into(),
-            cause::PACKET => format!("packet {}", w.object),
+            EndedBy::Unknown => "unknown".into(),
+            EndedBy::Task => format!("task {}", self.task(w.by)),
+            EndedBy::Net => "net".into(),
+            EndedBy::Timer => "timer".into(),
+            EndedBy::Block => format!("block {:#x}", w.object),
+            EndedBy::Irq if w.object & EndedBy::VECTOR != 0 => format!("vector {}", w.object & !EndedBy::VECTOR),
+            EndedBy::Irq => format!("irq {}", w.object),
+            EndedBy::Softirq => format!("softirq {}", w.object),
+            EndedBy::Preempted => format!("preempted {}", self.task(w.by)),
+            EndedBy::Open => "open".into(),
+            EndedBy::Packet => format!("packet {}", w.object),
             other => other.to_string(),
         };
         let task = self.task(w.task);

@@ -6,7 +6,7 @@ use wakepath_decode::network::{Sniffer, SnifferOptions};
 use wakepath_decode::recurring::Said;
 use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::ids::{EndpointId, MonoNs, SniffedFlowId, StrId};
-use wakepath_model::rows::{Event, Row, SniffedExchangeRow, SniffedFlowRow, exchange_row};
+use wakepath_model::rows::{Event, ExchangeKind, Row, SniffedExchangeRow, SniffedFlowRow};
 use wakepath_wire::packet::{Packet, link};
 
 pub const FIN: u8 = 1;
@@ -60,7 +60,7 @@ impl Rows {
     }
 
     /// Exchanges that ended in that way.
-    pub fn of(&self, what: u8) -> Vec<SniffedExchangeRow> {
+    pub fn of(&self, what: ExchangeKind) -> Vec<SniffedExchangeRow> {
         self.exchanges.iter().filter(|row| row.what == what).copied().collect()
     }
 
@@ -83,14 +83,13 @@ impl Rows {
     /// Exchanges in short, for messages that can be read.
     pub fn lines(&self) -> Vec<String> {
         let word = |what| match what {
-            exchange_row::ANSWERED => "answered",
-            exchange_row::UNANSWERED => "unanswered",
-            exchange_row::OPEN => "open",
-            exchange_row::NO_REPLY => "no reply",
-            exchange_row::UNSOLICITED => "unsolicited",
-            exchange_row::REPLY_ONLY => "reply only",
-            exchange_row::REPLY_MISSED => "reply missed",
-            _ => "?",
+            ExchangeKind::Answered => "answered",
+            ExchangeKind::Unanswered => "unanswered",
+            ExchangeKind::Open => "open",
+            ExchangeKind::NoReply => "no reply",
+            ExchangeKind::Unsolicited => "unsolicited",
+            ExchangeKind::ReplyOnly => "reply only",
+            ExchangeKind::ReplyMissed => "reply missed",
         };
         let line = |row: &SniffedExchangeRow| {
             let (verb, target) = (self.text(row.verb), self.text(row.target));

@@ -18,7 +18,7 @@ use wakepath_analysis::names::Names;
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, StayRow, Table, WaitRow, cause, gaps};
+use wakepath_model::rows::{EndedBy, Event, StayRow, Table, WaitRow, gaps};
 
 /// An interval in which a task did something for a span, in its host's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,8 +87,8 @@ pub type Classify<'a> = &'a dyn Fn(HostId, &WaitRow) -> Option<(WorkState, u64)>
 pub fn classify(w: &WaitRow) -> (WorkState, u64) {
     let ns = w.woken.0.saturating_sub(w.blocked.0);
     match w.cause {
-        cause::BLOCK => (WorkState::Disk, ns),
-        cause::TIMER => (WorkState::Timer, ns),
+        EndedBy::Block => (WorkState::Disk, ns),
+        EndedBy::Timer => (WorkState::Timer, ns),
         _ => (WorkState::Outside, ns),
     }
 }
@@ -249,7 +249,7 @@ impl Walk<'_> {
         let first = index.waits_from(self.host, task, MonoNs(0));
         for place in first.. {
             let Some(w) = index.wait(self.host, task, place) else { break };
-            if w.cause == cause::OPEN {
+            if w.cause == EndedBy::Open {
                 open_until = Some(w.blocked);
                 continue;
             }
@@ -266,7 +266,7 @@ impl Walk<'_> {
                 next += 1;
             }
             ran = Some(w.at);
-            if w.cause != cause::PREEMPTED {
+            if w.cause != EndedBy::Preempted {
                 self.sleep(&w, &mut c, out);
             }
         }

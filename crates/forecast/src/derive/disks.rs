@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use wakepath_analysis::names::Names;
 use wakepath_causality::graph::Index;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{WaitRow, cause};
+use wakepath_model::rows::{EndedBy, WaitRow};
 
 /// Least waits in company, and alone, that tell how a disk serves.
 const COMPARED_MIN: usize = 20;
@@ -98,9 +98,9 @@ pub fn is_disk(w: &WaitRow) -> bool {
         74 | 75 | 26 | 162 | 277 | 306 => true,
         // read, write, pread64, pwrite64, readv, writev, preadv, pwritev
         0 | 1 | 17 | 18 | 19 | 20 | 295 | 296 => {
-            w.cause == cause::BLOCK || (w.is_uninterruptible() && matches!(w.cause, cause::TIMER | cause::TASK))
+            w.cause == EndedBy::Block || (w.is_uninterruptible() && matches!(w.cause, EndedBy::Timer | EndedBy::Task))
         }
-        _ => w.cause == cause::BLOCK,
+        _ => w.cause == EndedBy::Block,
     }
 }
 

@@ -13,7 +13,7 @@ use wakepath_causality::pairs::Place;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId};
-use wakepath_model::rows::{EndpointRow, Event, Table, limit, op, seen};
+use wakepath_model::rows::{EndpointRow, Event, OpKind, Table, limit, seen};
 
 /// An endpoint of a host.
 pub type At = (HostId, EndpointId);
@@ -105,7 +105,8 @@ impl Links {
                     },
                     // of a call that did not wait, the row may come before the endpoint's
                     Event::Op(o)
-                        if o.kind == op::CONNECT && (shakes.len() < KEPT_MAX || shakes.contains_key(&(id, o.flow))) =>
+                        if o.kind == OpKind::Connect
+                            && (shakes.len() < KEPT_MAX || shakes.contains_key(&(id, o.flow))) =>
                     {
                         shakes.entry((id, o.flow)).or_default().called.get_or_insert(index.common(id, o.entry));
                     }

@@ -18,7 +18,7 @@ use wakepath_analysis::names::Names;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::cause;
+use wakepath_model::rows::EndedBy;
 
 /// Least waits that make a lock: fewer may be chance.
 const WAITS_MIN: usize = 8;
@@ -105,7 +105,7 @@ fn futex_waits(index: &Index, names: &Names<'_>, visits: &Visits) -> Vec<Wait> {
     // a thread of logical tasks (goroutines) sleeps where none of them goes on: what these wait for is not that
     for (i, v) in visits.all().iter().enumerate().filter(|(_, v)| v.actor == v.task) {
         for w in slept(index, v.host, v.task, v.from, v.to) {
-            let is_one = is_futex(&w) && w.cause == cause::TASK && w.by != TaskId::UNKNOWN && w.by != w.task;
+            let is_one = is_futex(&w) && w.cause == EndedBy::Task && w.by != TaskId::UNKNOWN && w.by != w.task;
             if !is_one {
                 continue;
             }

@@ -15,7 +15,7 @@ use wakepath_analysis::names::Names;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::cause;
+use wakepath_model::rows::EndedBy;
 
 /// Least hand-overs that make a pool: fewer may be chance.
 const HANDED_OVER_MIN: usize = 8;
@@ -108,7 +108,7 @@ fn handed(
         let from = before.map_or(u.within.0, |b| b.last.max(u.within.0));
         let (mut asked, mut had, mut in_vain) = (None, None, Vec::new());
         for w in waits(index, host, u.task, from, u.first) {
-            let is_one = w.cause == cause::TASK && w.woken <= u.first && !turns.is_turn(host, u.task, w.blocked);
+            let is_one = w.cause == EndedBy::Task && w.woken <= u.first && !turns.is_turn(host, u.task, w.blocked);
             let Some(of) = of_task.get(&(u.group, w.by)).filter(|_| is_one) else { continue };
             let last = of[..of.partition_point(|&j| uses[j].first <= w.woken)].last();
             let Some(&by) = last.filter(|&&j| w.woken <= uses[j].within.1) else { continue };

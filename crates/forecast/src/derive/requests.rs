@@ -26,7 +26,7 @@ use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, HostId, TaskId};
-use wakepath_model::rows::{Table, cause};
+use wakepath_model::rows::{EndedBy, Table};
 
 /// Equal parts of the recording, for how much it varies.
 const BLOCKS: usize = 8;
@@ -62,7 +62,7 @@ pub fn derive(
     let classify = |host: HostId, w: &wakepath_model::rows::WaitRow| {
         // an interpreter's lock is asked for again and again until its holder lets go
         let asks_again =
-            || is_futex(w) && w.cause == cause::TIMER && is_interpreter(&interpreters, names, host, w.task);
+            || is_futex(w) && w.cause == EndedBy::Timer && is_interpreter(&interpreters, names, host, w.task);
         if tokens.is_turn(host, w.task, w.blocked) || asks_again() {
             return None;
         }

@@ -5,7 +5,7 @@ use wakepath_causality::exchange::Exchange;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{WaitRow, cause};
+use wakepath_model::rows::{EndedBy, WaitRow};
 
 /// Most waits of one visit that are looked at.
 const WAITS_MAX: u64 = 1 << 16;
@@ -93,7 +93,7 @@ pub fn waits(
     (first..first.saturating_add(WAITS_MAX))
         .map_while(move |place| index.wait(host, task, place))
         .take_while(move |w| w.blocked < to)
-        .filter(|w| w.cause != cause::PREEMPTED && w.cause != cause::OPEN)
+        .filter(|w| w.cause != EndedBy::Preempted && w.cause != EndedBy::Open)
 }
 
 /// Whether a task slept in the kernel's queue of those that wait at an address: locks, conditions, semaphores.

@@ -7,6 +7,7 @@ use super::{
 use crate::folder::HostInfo;
 use crate::ids::{MonoNs, SniffedFlowId, StrId};
 use crate::rows::{AnchorRow, Event, LossRow, OPEN, SniffedExchangeRow, SniffedFlowRow, failed};
+use crate::table::UnknownCode;
 
 /// Why bytes are no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +24,9 @@ pub enum Bad {
     /// The checksum is right, the contents are not.
     #[error("its contents make no sense")]
     Contents,
+    /// It says something that a later sniffer may know.
+    #[error("{0}; use the same wakepath on both sides")]
+    Code(#[from] UnknownCode),
 }
 
 /// What a frame is.
@@ -231,7 +235,7 @@ impl<I: FnMut(&[u8]) -> StrId> Reader<'_, '_, I> {
             _ => failed::NO,
         };
         r.cut = u8::from(has(exchange::CUT));
-        r.what = self.c.byte()?;
+        r.what = self.c.byte()?.try_into()?;
         let how = self.c.byte()?;
         (r.request_how, r.reply_how) = (how >> 4, how & 15);
         r.status = u16::try_from(self.c.varint()?).map_err(|_| Bad::Contents)?;
@@ -264,7 +268,7 @@ impl<I: FnMut(&[u8]) -> StrId> Reader<'_, '_, I> {
         }
         [r.syn, r.syn_ack, r.ack, r.at] = times.map(MonoNs);
         let [what, side] = self.c.array()?;
-        (r.what, r.side, r.reset_by) = (what, side >> 4, side & 15);
+        (r.what, r.side, r.reset_by) = (what.try_into()?, (side >> 4).try_into()?, (side & 15).try_into()?);
         if let Some(b) = before {
             (r.ip_protocol, r.family, r.tunnel, r.origin) = (b.ip_protocol, b.family, b.tunnel, b.origin);
             (r.client, r.server, r.client_port, r.server_port) = (b.client, b.server, b.client_port, b.server_port);

@@ -178,7 +178,7 @@ impl Encoder {
         self.flows[flow].exchange(r);
         mask |= self.identifiers(r);
         mask |= self.anomalies(r);
-        self.body.extend_from_slice(&[r.what, r.request_how.min(15) << 4 | r.reply_how.min(15)]);
+        self.body.extend_from_slice(&[r.what as u8, r.request_how.min(15) << 4 | r.reply_how.min(15)]);
         varint(&mut self.body, u64::from(r.status));
         varint(&mut self.body, u64::from(r.request_packets));
         varint(&mut self.body, u64::from(r.reply_packets));
@@ -274,7 +274,7 @@ impl Encoder {
             let how = if t != 0 && t == before { time::FLOW } else { self.time(t) };
             mask |= (how as u16) << (2 * i);
         }
-        self.body.extend_from_slice(&[r.what, r.side << 4 | r.reset_by & 15]);
+        self.body.extend_from_slice(&[r.what as u8, (r.side as u8) << 4 | r.reset_by as u8]);
         if before.is_none() {
             self.body.push(r.ip_protocol);
             varint(&mut self.body, u64::from(r.family));

@@ -4,6 +4,7 @@ use crate::ids::{MonoNs, SniffedFlowId, StrId};
 use crate::intern::Interner;
 use crate::rows::*;
 use proptest::prelude::*;
+use proptest::sample::select;
 
 const SESSION: u64 = 0x0123_4567_89ab_cdef;
 
@@ -63,7 +64,7 @@ prop_compose! {
         missing_bytes in small(any::<u32>(), 0),
         s in prop::array::uniform4(string()),
         (status, what, kind, flags, how, interim) in
-            (any::<u16>(), any::<u8>(), any::<u8>(), 0u8..6, 0u8..=255, small(any::<u8>(), 0)),
+            (any::<u16>(), select(ExchangeKind::ALL), any::<u8>(), 0u8..6, 0u8..=255, small(any::<u8>(), 0)),
     ) -> Event {
         Event::SniffedExchange(SniffedExchangeRow {
             at: t[0], flow: SniffedFlowId(flow),
@@ -95,7 +96,7 @@ prop_compose! {
         (client, server, long) in (an_address(), an_address(), any::<bool>()),
         s in prop::array::uniform2(string()),
         ports in prop::array::uniform3(prop_oneof![4 => Just(2), 1 => any::<u16>()]),
-        (ip_protocol, what, side, reset_by) in (5u8..7, any::<u8>(), 0u8..16, 0u8..16),
+        (ip_protocol, what, side, reset_by) in (5u8..7, select(FlowRowKind::ALL), select(SideHow::ALL), select(ResetBy::ALL)),
     ) -> Event {
         let cut = |a: [u8; 16]| if long { a } else { [a[0], a[1], a[2], a[3], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
         Event::SniffedFlow(SniffedFlowRow {
@@ -309,7 +310,7 @@ fn a_record_is_small_against_the_packets_it_stands_for() {
             verb: StrId(3),
             target: StrId(4 + (i % 2) as u32),
             status: 200,
-            what: exchange_row::ANSWERED,
+            what: ExchangeKind::Answered,
             request_how: end_how::FRAMED,
             reply_how: end_how::FRAMED,
             ..SniffedExchangeRow::default()

@@ -1,8 +1,7 @@
 //! Numbers of rows as words.
 
 use super::{
-    STATE_UNKNOWN, access, context, end_how, exchange_row, fault, flow_row, input, life, limit, mark, range, role,
-    runtime, seen, side_how, strength, witness,
+    STATE_UNKNOWN, access, context, end_how, fault, input, life, limit, mark, role, runtime, seen, strength, witness,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -18,11 +17,6 @@ macro_rules! words {
 }
 
 words! {
-    /// How a byte range is known.
-    range_how(u8) {
-        range::NONE => "none", range::EXACT => "exact", range::GAP => "gap", range::OVERLAP => "overlap",
-        range::COUNTED => "counted",
-    }
     /// Roles of messages.
     message_role(u8) {
         role::REQUEST => "request", role::REPLY => "reply", role::INTERIM => "interim", role::UNSOLICITED => "unsolicited",
@@ -71,24 +65,6 @@ words! {
     limit_kind(u8) {
         limit::PROCESSORS => "processors", limit::QUOTA => "quota", limit::AFFINITY => "affinity",
         limit::BACKLOG => "backlog", limit::BUFFERS => "buffers", limit::SYN_LINEAR => "syn_linear",
-    }
-    /// Why a row of a sniffed flow was written.
-    flow_row(u8) {
-        flow_row::BEGIN => "begin", flow_row::UPDATE => "update", flow_row::FIN => "fin", flow_row::RESET => "reset",
-        flow_row::FORGOTTEN => "forgotten", flow_row::CAPTURE_END => "capture_end",
-    }
-    /// How the server's side is known.
-    side_how(u8) {
-        side_how::GUESSED => "guess", side_how::HANDSHAKE => "handshake", side_how::PROTOCOL => "protocol",
-        side_how::PORT => "port",
-    }
-    /// Who reset a sniffed flow; none is empty.
-    reset_by(u8) { 0 => "", 1 => "client", 2 => "server" }
-    /// What became of a sniffed exchange.
-    exchange_row(u8) {
-        exchange_row::ANSWERED => "answered", exchange_row::UNANSWERED => "unanswered", exchange_row::OPEN => "open",
-        exchange_row::NO_REPLY => "no_reply", exchange_row::UNSOLICITED => "unsolicited",
-        exchange_row::REPLY_ONLY => "reply_only", exchange_row::REPLY_MISSED => "reply_missed",
     }
     /// How well a link is known; none is empty.
     strength(u8) {

@@ -7,32 +7,34 @@ codes! {
     /// Operation kinds.
     OpKind(u8) {
         /// Bytes sent or written.
-        Send = 1 => "send" SEND,
+        Send = 1 => "send",
         /// Bytes received or read; an empty range is the end of the stream.
-        Recv = 2 => "recv" RECV,
+        Recv = 2 => "recv",
         /// A connection accepted.
-        Accept = 3 => "accept" ACCEPT,
+        Accept = 3 => "accept",
         /// A connect call.
-        Connect = 4 => "connect" CONNECT,
+        Connect = 4 => "connect",
         /// A descriptor closed.
-        Close = 5 => "close" CLOSE,
+        Close = 5 => "close",
         /// A direction shut down.
-        Shutdown = 6 => "shutdown" SHUTDOWN,
+        Shutdown = 6 => "shutdown",
     }
 }
 
-/// How an operation's byte range is known.
-pub mod range {
-    /// No bytes moved.
-    pub const NONE: u8 = 0;
-    /// Sequence numbers that chain to the flow's previous end.
-    pub const EXACT: u8 = 1;
-    /// The end is the kernel's number but does not chain: something between was not seen.
-    pub const GAP: u8 = 2;
-    /// The kernel's number was moved by another thread meanwhile: the range overlaps a neighbour's.
-    pub const OVERLAP: u8 = 3;
-    /// Counted from the first operation seen, not a number of the flow itself.
-    pub const COUNTED: u8 = 4;
+codes! {
+    /// How an operation's byte range is known.
+    RangeHow(u8) {
+        /// No bytes moved.
+        None = 0 => "none",
+        /// Sequence numbers that chain to the flow's previous end.
+        Exact = 1 => "exact",
+        /// The end is the kernel's number but does not chain: something between was not seen.
+        Gap = 2 => "gap",
+        /// The kernel's number was moved by another thread meanwhile: the range overlaps a neighbour's.
+        Overlap = 3 => "overlap",
+        /// Counted from the first operation seen, not a number of the flow itself.
+        Counted = 4 => "counted",
+    }
 }
 
 /// Bits of [`OpRow::flags`]; the numbers are the wire room's `OPF_…`.
@@ -68,10 +70,10 @@ table! {
         task: TaskId,
         /// Bytes moved, or a negative error number.
         result: i32,
-        /// One of [`op`].
+        /// Which call it was.
         kind: OpKind,
-        /// One of [`range`].
-        range: u8 => words(names::range_how),
+        /// How its byte range is known.
+        range: RangeHow,
         /// Bits of [`op_flag`]: 8 turn, 32 more unread, 64 io_uring, 512 shut for sending; and at 0xe000 one of [`held`].
         flags: u16,
         /// System call number.

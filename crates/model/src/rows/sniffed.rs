@@ -2,35 +2,51 @@
 
 use super::{OPEN, failed, names};
 use crate::ids::{MonoNs, SniffedFlowId, StrId};
-use crate::table;
 use crate::table::{Kind, Value, optional};
+use crate::{codes, table};
 
-/// Why a row of `sniffed_flows` was written: [`super::SniffedFlowRow::what`].
-pub mod flow_row {
-    /// The flow's first packet was seen.
-    pub const BEGIN: u8 = 1;
-    /// It goes on; counts are those so far.
-    pub const UPDATE: u8 = 2;
-    /// Both directions were closed in order.
-    pub const FIN: u8 = 3;
-    /// It was reset.
-    pub const RESET: u8 = 4;
-    /// Nothing was seen of it for long, or its room was needed.
-    pub const FORGOTTEN: u8 = 5;
-    /// The capture ended.
-    pub const CAPTURE_END: u8 = 6;
+codes! {
+    /// Why a row of `sniffed_flows` was written: [`super::SniffedFlowRow::what`].
+    FlowRowKind(u8) {
+        /// The flow's first packet was seen.
+        Begin = 1 => "begin",
+        /// It goes on; counts are those so far.
+        Update = 2 => "update",
+        /// Both directions were closed in order.
+        Fin = 3 => "fin",
+        /// It was reset.
+        Reset = 4 => "reset",
+        /// Nothing was seen of it for long, or its room was needed.
+        Forgotten = 5 => "forgotten",
+        /// The capture ended.
+        CaptureEnd = 6 => "capture_end",
+    }
 }
 
-/// How it is known which side of a sniffed flow is the server: [`super::SniffedFlowRow::side`].
-pub mod side_how {
-    /// Not known: neither what was said nor the ports tell, and the server is a guess.
-    pub const GUESSED: u8 = 0;
-    /// By its SYN or SYN-ACK.
-    pub const HANDSHAKE: u8 = 1;
-    /// By what was said: one side asks, the other replies.
-    pub const PROTOCOL: u8 = 2;
-    /// By its port: one of a known protocol, one that serves other flows, or one that clients do not get.
-    pub const PORT: u8 = 3;
+codes! {
+    /// How it is known which side of a sniffed flow is the server: [`super::SniffedFlowRow::side`].
+    SideHow(u8) {
+        /// Not known: neither what was said nor the ports tell, and the server is a guess.
+        Guessed = 0 => "guess",
+        /// By its SYN or SYN-ACK.
+        Handshake = 1 => "handshake",
+        /// By what was said: one side asks, the other replies.
+        Protocol = 2 => "protocol",
+        /// By its port: one of a known protocol, one that serves other flows, or one that clients do not get.
+        Port = 3 => "port",
+    }
+}
+
+codes! {
+    /// Who reset a sniffed flow.
+    ResetBy(u8) {
+        /// Nobody.
+        Nobody = 0 => "",
+        /// The client.
+        Client = 1 => "client",
+        /// The server.
+        Server = 2 => "server",
+    }
 }
 
 table! {
@@ -82,33 +98,35 @@ table! {
         family: u16 => hidden(),
         /// IP protocol.
         ip_protocol: u8 => words_or_none(names::ip_protocol),
-        /// One of [`flow_row`].
-        what: u8 => words(names::flow_row),
-        /// One of [`side_how`].
-        side: u8 => named("side_by").words(names::side_how),
-        /// Who reset it: 1 = the client, 2 = the server, 0 = nobody.
-        reset_by: u8 => words_or_none(names::reset_by),
+        /// Why this row was written.
+        what: FlowRowKind,
+        /// How it is known who is the server.
+        side: SideHow => named("side_by"),
+        /// Who reset it.
+        reset_by: ResetBy,
         /// Zero.
         pad: [u8; 6],
     }
 }
 
-/// What became of a sniffed exchange: [`super::SniffedExchangeRow::what`].
-pub mod exchange_row {
-    /// Request and reply.
-    pub const ANSWERED: u8 = 1;
-    /// The flow ended, or was reset, before a reply.
-    pub const UNANSWERED: u8 = 2;
-    /// Still without its whole reply when this row was written; a later row of the same request says more, if there is one.
-    pub const OPEN: u8 = 3;
-    /// A request that gets no reply.
-    pub const NO_REPLY: u8 = 4;
-    /// A message that answers nothing and asks nothing (its times and bytes are those of the reply where the server sent it).
-    pub const UNSOLICITED: u8 = 5;
-    /// A reply whose request was not captured or could not be told.
-    pub const REPLY_ONLY: u8 = 6;
-    /// A request whose reply was not captured or could not be told.
-    pub const REPLY_MISSED: u8 = 7;
+codes! {
+    /// What became of a sniffed exchange: [`super::SniffedExchangeRow::what`].
+    ExchangeKind(u8) {
+        /// Request and reply.
+        Answered = 1 => "answered",
+        /// The flow ended, or was reset, before a reply.
+        Unanswered = 2 => "unanswered",
+        /// Still without its whole reply when this row was written; a later row of the same request says more, if there is one.
+        Open = 3 => "open",
+        /// A request that gets no reply.
+        NoReply = 4 => "no_reply",
+        /// A message that answers nothing and asks nothing (its times and bytes are those of the reply where the server sent it).
+        Unsolicited = 5 => "unsolicited",
+        /// A reply whose request was not captured or could not be told.
+        ReplyOnly = 6 => "reply_only",
+        /// A request whose reply was not captured or could not be told.
+        ReplyMissed = 7 => "reply_missed",
+    }
 }
 
 table! {
@@ -176,13 +194,13 @@ table! {
         detail: StrId,
         /// Status code where the protocol has one, else 0.
         status: u16,
-        /// One of [`exchange_row`].
-        what: u8 => words(names::exchange_row),
+        /// What became of it.
+        what: ExchangeKind,
         /// One of [`super::witness`].
         witness_kind: u8 => words_or_none(names::witness_kind),
         /// One of [`super::failed`]: what the reply says.
         failed: u8 => hidden().also(&[optional("failed", Kind::Bool, " The reply says failure; none where it was not read.", |r| {
-            failed::value(r.failed, r.what == exchange_row::ANSWERED)
+            failed::value(r.failed, r.what == ExchangeKind::Answered)
         })]),
         /// 1 = attributes were cut by the end of what was captured.
         cut: u8 => flag(),

@@ -7,37 +7,37 @@ use crate::{codes, table};
 
 codes! {
     /// Causes of a wait's end; the numbers are the wire room's `CAUSE_…`.
-    Cause(u8) {
+    EndedBy(u8) {
         /// Not known.
-        Unknown = 0 => "unknown" UNKNOWN,
+        Unknown = 0 => "unknown",
         /// Another task.
-        Task = 1 => "task" TASK,
+        Task = 1 => "task",
         /// A packet for a socket (`object` = endpoint).
-        Socket = 2 => "socket" SOCKET,
+        Socket = 2 => "socket",
         /// Network softirq, socket not named.
-        Net = 3 => "net" NET,
+        Net = 3 => "net",
         /// A timer.
-        Timer = 4 => "timer" TIMER,
+        Timer = 4 => "timer",
         /// A block request (`object` = device << 32 and the low half of its first sector; 0 = not known which).
-        Block = 5 => "block" BLOCK,
-        /// A hardware interrupt (`object` = its line; with [`Cause::VECTOR`], one of the processor's own vectors).
-        Irq = 6 => "irq" IRQ,
+        Block = 5 => "block",
+        /// A hardware interrupt (`object` = its line; with [`EndedBy::VECTOR`], one of the processor's own vectors).
+        Irq = 6 => "irq",
         /// Another softirq.
-        Softirq = 7 => "softirq" SOFTIRQ,
+        Softirq = 7 => "softirq",
         /// Preempted: nobody had to wake it. `object` = 1: by the CPU quota of a cgroup of it.
-        Preempted = 8 => "preempted" PREEMPTED,
+        Preempted = 8 => "preempted",
         /// Not ended when the recording was cut or ended.
-        Open = 9 => "open" OPEN,
+        Open = 9 => "open",
         /// A packet that was being received (`object` = [`super::PacketRow::id`] of its row on the same host).
-        Packet = 10 => "packet" PACKET,
+        Packet = 10 => "packet",
         /// The task was stopped by a signal (`object` = its number, 0 = not known; `by` = who sent it), a debugger,
         /// or the freezer of its cgroup ([`super::WaitRow::state`] says which: 4, 8, 0x8000).
-        Stopped = 11 => "stopped" STOPPED,
+        Stopped = 11 => "stopped",
     }
 }
 
-impl Cause {
-    /// In the object of [`Cause::Irq`]: what is below is a vector of the processor, and no line.
+impl EndedBy {
+    /// In the object of [`EndedBy::Irq`]: what is below is a vector of the processor, and no line.
     pub const VECTOR: u64 = 1 << 32;
 }
 
@@ -73,8 +73,8 @@ table! {
         cpu: u16,
         /// Processor of the waking.
         woken_cpu: u16,
-        /// One of [`cause`].
-        cause: Cause,
+        /// What ended it.
+        cause: EndedBy,
         /// 1: the thread's runtime said in whose name it had run: `logical`, or in nobody's where it has none, and looked for work.
         is_told: u8 => flag(),
         /// 1: in memory, the futex on which the task waited was the word of a lock that a thread held.
@@ -127,23 +127,23 @@ codes! {
     /// What a logical task that ran on no thread waited for; the numbers are the wire room's `PARK_…`.
     Park(u8) {
         /// None of the others, or not known.
-        Other = 0 => "other" OTHER,
+        Other = 0 => "other",
         /// One of several channels.
-        Select = 1 => "select" SELECT,
+        Select = 1 => "select",
         /// An item of a channel.
-        Receive = 2 => "receive" RECEIVE,
+        Receive = 2 => "receive",
         /// Room in a channel, or who takes the item.
-        Send = 3 => "send" SEND,
+        Send = 3 => "send",
         /// A time.
-        Sleep = 4 => "sleep" SLEEP,
+        Sleep = 4 => "sleep",
         /// A condition.
-        Condition = 5 => "condition" CONDITION,
+        Condition = 5 => "condition",
         /// A mutex.
-        Mutex = 6 => "mutex" MUTEX,
+        Mutex = 6 => "mutex",
         /// Others that write what a lock guards.
-        ReadLock = 7 => "read_lock" READ_LOCK,
+        ReadLock = 7 => "read_lock",
         /// Others that read or write what a lock guards.
-        WriteLock = 8 => "write_lock" WRITE_LOCK,
+        WriteLock = 8 => "write_lock",
     }
 }
 
@@ -224,8 +224,8 @@ table! {
         frames: StrId,
         /// System call number, 0xffff = none.
         syscall: u16 => none(0xffff),
-        /// One of [`cause`].
-        cause: Cause,
+        /// What ended it.
+        cause: EndedBy,
         /// Zero.
         pad: [u8; 5],
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use wakepath_model::folder::{FolderError, FolderWriter, HostInfo, Options, Overwrite, WriteCounts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{AnchorRow, FaultRow, OpRow, TaskRow, life, op as kind, range};
+use wakepath_model::rows::{AnchorRow, FaultRow, OpKind, OpRow, RangeHow, TaskRow, life};
 
 pub fn host(hostname: &str, boot_id: &str) -> HostInfo {
     HostInfo { hostname: hostname.into(), boot_id: boot_id.into(), cpus: 2, ..HostInfo::default() }
@@ -24,8 +24,8 @@ pub fn op(at: u64, start: u64) -> OpRow {
         end: start.wrapping_add(1),
         task: TaskId(1),
         result: 1,
-        kind: kind::SEND,
-        range: range::EXACT,
+        kind: OpKind::Send,
+        range: RangeHow::Exact,
         flags: 0,
         syscall: 44,
         cpu: 1,

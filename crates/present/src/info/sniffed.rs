@@ -4,7 +4,7 @@ use super::SniffedFacts;
 use rustc_hash::FxHashMap;
 use wakepath_model::folder::Host;
 use wakepath_model::ids::{SniffedFlowId, StrId};
-use wakepath_model::rows::{SniffedExchangeRow, SniffedFlowRow, Table, exchange_row};
+use wakepath_model::rows::{ExchangeKind, SniffedExchangeRow, SniffedFlowRow, Table};
 
 /// Flows told apart on one host: about 60 MB.
 const FLOWS_MAX: usize = 1 << 20;
@@ -66,12 +66,12 @@ pub(super) fn sniffed(host: &Host) -> (Vec<SniffedFacts>, Option<String>) {
         });
     }
     for batch in host.batches(Table::SniffedExchange.into(), ..) {
-        for row in batch.rows::<SniffedExchangeRow>().iter().filter(|r| r.what != exchange_row::OPEN) {
+        for row in batch.rows::<SniffedExchangeRow>().iter().filter(|r| r.what != ExchangeKind::Open) {
             let kind = flows.get(&row.flow).map_or((0, row.protocol, StrId::EMPTY), |f| f.kind);
             facts_of(kind, &mut |f| {
                 f.exchanges += 1;
                 f.failed += u64::from(row.failed == 1);
-                f.unanswered += u64::from(row.what == exchange_row::UNANSWERED);
+                f.unanswered += u64::from(row.what == ExchangeKind::Unanswered);
             });
         }
     }

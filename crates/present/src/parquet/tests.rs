@@ -7,7 +7,7 @@ use std::fs::File;
 use wakepath_model::folder::{FolderWriter, HostInfo, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndpointRow, MessageRow, OPEN, OpRow, Side, TcpState, op, range, role, seen, witness,
+    AnchorRow, EndpointRow, MessageRow, OPEN, OpKind, OpRow, RangeHow, Side, TcpState, role, seen, witness,
 };
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -26,8 +26,8 @@ fn record(path: &Path) -> Result<Folder, Box<dyn std::error::Error>> {
             end: i + 1,
             task: TaskId(u32::MAX),
             result: -32,
-            kind: op::SEND,
-            range: range::EXACT,
+            kind: OpKind::Send,
+            range: RangeHow::Exact,
             flags: 0,
             syscall: 44,
             cpu: 3,

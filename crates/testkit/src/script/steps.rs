@@ -1,7 +1,7 @@
 //! Lines of what a task does.
 
 use super::{HEAD_BYTES, Played, Player, REPLY_BYTES, REQUEST_BYTES, Task, US, number};
-use wakepath_model::rows::{OPEN, input, op};
+use wakepath_model::rows::{OPEN, OpKind, input};
 
 /// Bytes of a control frame.
 const FRAME_BYTES: u64 = 13;
@@ -77,7 +77,8 @@ impl Player {
             ("hears", [name]) => self.hears(step, name),
             ("accepts" | "connects", [flow, how @ ..]) => {
                 let f = self.flow_of(flow)?;
-                let (side, kind) = if verb == "accepts" { (f.server, op::ACCEPT) } else { (f.client, op::CONNECT) };
+                let (side, kind) =
+                    if verb == "accepts" { (f.server, OpKind::Accept) } else { (f.client, OpKind::Connect) };
                 let (h, e) = side.ok_or("this end is not watched")?;
                 self.out.hosts[h].op(at - US / 2, at, task, e, kind, if *how == ["later"] { -115 } else { 0 });
                 Ok(())
@@ -129,13 +130,13 @@ impl Player {
             ("leaves", [flow]) => {
                 let f = self.flow_of(flow)?;
                 let (host, end) = f.client.ok_or("the client's end is not watched")?;
-                self.out.hosts[host].op(at, at, task, end, op::CLOSE, 0);
+                self.out.hosts[host].op(at, at, task, end, OpKind::Close, 0);
                 Ok(())
             }
             ("drops" | "fails", [flow]) => {
                 let f = self.flow_of(flow)?;
                 let (host, end) = f.server.ok_or("the server's end is not watched")?;
-                let (kind, result) = if verb == "drops" { (op::CLOSE, 0) } else { (op::SEND, -32) };
+                let (kind, result) = if verb == "drops" { (OpKind::Close, 0) } else { (OpKind::Send, -32) };
                 self.out.hosts[host].op(at, at, task, end, kind, result);
                 Ok(())
             }

@@ -6,7 +6,7 @@ use crate::tap::Passing;
 use crate::truth::Call;
 use fnv::FnvHasher;
 use std::hash::Hasher as _;
-use wakepath_model::rows::exchange_row;
+use wakepath_model::rows::ExchangeKind;
 
 /// IPv4.
 type Address = [u8; 4];
@@ -50,7 +50,7 @@ impl Player {
         p.flow = self.passings;
         (p.request_at, p.reply_at) = ((from, from + US), (to.saturating_sub(US), to));
         let options = self.sighting(&mut p, to, rest)?;
-        if p.what != exchange_row::REPLY_ONLY {
+        if p.what != ExchangeKind::ReplyOnly {
             self.is_seen(name, host, &p, from..to, options.cause);
         }
         self.pass(host, &p, options.is_new);
@@ -103,10 +103,10 @@ impl Player {
                     more = after;
                 }
                 ("old", _) => o.is_new = false,
-                ("unanswered", _) => (p.what, p.reply_at, p.ended_at) = (exchange_row::UNANSWERED, (0, 0), to),
-                ("open", _) => (p.what, p.reply_at, p.ended_at) = (exchange_row::OPEN, (0, 0), to),
+                ("unanswered", _) => (p.what, p.reply_at, p.ended_at) = (ExchangeKind::Unanswered, (0, 0), to),
+                ("open", _) => (p.what, p.reply_at, p.ended_at) = (ExchangeKind::Open, (0, 0), to),
                 ("reply", ["only", after @ ..]) => {
-                    p.what = exchange_row::REPLY_ONLY;
+                    p.what = ExchangeKind::ReplyOnly;
                     more = after;
                 }
                 _ => return Err(format!("{word} is not understood")),
@@ -151,14 +151,14 @@ impl Player {
             reply: start + 500_000..start + 500_000 + REPLY_BYTES,
             request_id: 0,
             trace: (0, 0),
-            what: exchange_row::ANSWERED,
+            what: ExchangeKind::Answered,
             target: format!("/{name}"),
         }
     }
 
     fn pass(&mut self, host: usize, p: &Passing, is_new: bool) {
         let h = &mut self.out.hosts[host];
-        h.sniffed_flow(p.request_at.0 - 1, p, wakepath_model::rows::flow_row::BEGIN, is_new);
+        h.sniffed_flow(p.request_at.0 - 1, p, wakepath_model::rows::FlowRowKind::Begin, is_new);
         h.sniffed(p);
     }
 
@@ -178,7 +178,7 @@ impl Player {
             reply: start..end,
             request_id: 0,
             trace: (0, 0),
-            what: exchange_row::ANSWERED,
+            what: ExchangeKind::Answered,
             target: format!("/{name}"),
         })
     }

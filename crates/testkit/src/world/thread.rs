@@ -4,7 +4,7 @@ use super::{Conn, Event, Got, Inner, Listener, Queue, Read, Sock, Source, Thread
 use crate::recording::{Announced, HEAD_BYTES, HostRows};
 use crate::truth::Call;
 use std::future::Future;
-use wakepath_model::rows::{Side, input, op, seen, witness};
+use wakepath_model::rows::{OpKind, Side, input, seen, witness};
 
 impl Thread {
     /// The world.
@@ -148,7 +148,7 @@ impl Thread {
                 a.task = self.task;
                 self.rows(|h| {
                     h.endpoint(at, &a);
-                    h.op(entry, at, self.task, flow, op::ACCEPT, 0);
+                    h.op(entry, at, self.task, flow, OpKind::Accept, 0);
                 });
             }
             return Conn(sock);
@@ -220,7 +220,7 @@ impl Thread {
         if let Some(a) = mine {
             self.rows(|h| {
                 h.endpoint(entry + 1, &a);
-                h.op(entry, at, self.task, a.flow, op::CONNECT, 0);
+                h.op(entry, at, self.task, a.flow, OpKind::Connect, 0);
             });
         }
         Conn(client)
@@ -395,7 +395,7 @@ impl Thread {
         let (at, end) = (w.now(), w.0.borrow().socks[c.0].end);
         let Some((bytes, arrived)) = moved else {
             if let Some((_, flow)) = end {
-                self.rows(|h| h.op(entry, at, self.task, flow, op::RECV, 0));
+                self.rows(|h| h.op(entry, at, self.task, flow, OpKind::Recv, 0));
             }
             return Read::End;
         };

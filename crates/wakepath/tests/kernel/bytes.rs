@@ -4,7 +4,7 @@ use crate::harness::*;
 use crate::net::*;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd, OwnedFd};
-use wakepath_model::rows::{Side, op, op_flag, range};
+use wakepath_model::rows::{OpKind, RangeHow, Side, op_flag};
 
 const SENDS: [&str; 8] = ["write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "splice"];
 const RECVS: [&str; 9] = ["read", "readv", "recv", "recvfrom", "recvmsg", "recvmmsg", "peek", "pieces", "splice"];
@@ -45,11 +45,11 @@ fn tcp_ranges_are_the_same_at_both_ends() {
             let (fa, fb) = (ids(&a), ids(&b));
             let trace = rec.stop();
             let (fa, fb) = (trace.flow(fa), trace.flow(fb));
-            let sent = trace.chain(fa, op::SEND, range::EXACT);
-            assert_eq!(sent, trace.chain(fb, op::RECV, range::EXACT), "{backend} {name}");
+            let sent = trace.chain(fa, OpKind::Send, RangeHow::Exact);
+            assert_eq!(sent, trace.chain(fb, OpKind::Recv, RangeHow::Exact), "{backend} {name}");
             assert_eq!(sent.1 - sent.0, there.len() as u64);
-            let answers = trace.chain(fb, op::SEND, range::EXACT);
-            assert_eq!(answers, trace.chain(fa, op::RECV, range::EXACT));
+            let answers = trace.chain(fb, OpKind::Send, RangeHow::Exact);
+            assert_eq!(answers, trace.chain(fa, OpKind::Recv, RangeHow::Exact));
             assert_eq!(answers.1 - answers.0, back.len() as u64);
             assert_eq!(trace.first_endpoint(fa).map(|e| e.snd), Some(sent.0));
             // a head wherever the bytes were in the caller's memory
@@ -86,7 +86,7 @@ fn a_send_is_entered_before_it_is_received() {
         let trace = rec.stop();
         let (fa, fb) = (trace.flow(fds.0), trace.flow(fds.1));
         for (from, to) in [(fa, fb), (fb, fa)] {
-            let (sends, receives) = (trace.moved(from, op::SEND), trace.moved(to, op::RECV));
+            let (sends, receives) = (trace.moved(from, OpKind::Send), trace.moved(to, OpKind::Recv));
             assert_eq!((sends.len(), receives.len()), (2000, 2000), "{backend}");
             for (s, r) in sends.iter().zip(&receives) {
                 assert_eq!((s.start, s.end), (r.start, r.end));
@@ -119,15 +119,15 @@ fn nothing_moved_is_no_operation_and_an_end_is_one() {
         let (fa, fb) = (ids(&a), ids(&b));
         let trace = rec.stop();
         let (fa, fb) = (trace.flow(fa), trace.flow(fb));
-        let sent = trace.chain(fa, op::SEND, range::EXACT);
-        assert_eq!(sent, trace.chain(fb, op::RECV, range::EXACT), "{backend}");
-        let received: Vec<_> = trace.flow_ops(fb).into_iter().filter(|o| o.kind == op::RECV).collect();
+        let sent = trace.chain(fa, OpKind::Send, RangeHow::Exact);
+        assert_eq!(sent, trace.chain(fb, OpKind::Recv, RangeHow::Exact), "{backend}");
+        let received: Vec<_> = trace.flow_ops(fb).into_iter().filter(|o| o.kind == OpKind::Recv).collect();
         let results: Vec<i32> = received.iter().map(|o| o.result).collect();
         assert_eq!(results, [4, 6, 0, 0], "{backend}");
         assert!(received[2..].iter().all(|o| o.start == sent.1 && o.end == sent.1));
         assert_eq!(received[0].flags & op_flag::MORE, op_flag::MORE, "more was there to read");
         assert!(trace.is_whole(&[fa, fb]));
-        assert!(trace.flow_ops(fa).iter().any(|o| o.kind == op::SHUTDOWN && o.flags & op_flag::SHUT_WRITE != 0));
+        assert!(trace.flow_ops(fa).iter().any(|o| o.kind == OpKind::Shutdown && o.flags & op_flag::SHUT_WRITE != 0));
     }
 }
 
@@ -160,10 +160,10 @@ fn unix_sockets_and_pipes_count_alike_at_both_ends() {
         let trace = rec.stop();
 
         let (fa, fb) = (trace.flow(fa), trace.flow(fb));
-        let sent = trace.chain(fa, op::SEND, range::COUNTED);
-        assert_eq!(sent, trace.chain(fb, op::RECV, range::COUNTED), "{backend}");
+        let sent = trace.chain(fa, OpKind::Send, RangeHow::Counted);
+        assert_eq!(sent, trace.chain(fb, OpKind::Recv, RangeHow::Counted), "{backend}");
         assert_eq!(sent.1 - sent.0, there.len() as u64);
-        assert_eq!(trace.chain(fb, op::SEND, range::COUNTED), trace.chain(fa, op::RECV, range::COUNTED));
+        assert_eq!(trace.chain(fb, OpKind::Send, RangeHow::Counted), trace.chain(fa, OpKind::Recv, RangeHow::Counted));
         assert!(trace.check_heads(fa, true, sent.0, &there) > 0);
         assert!(!back.is_empty());
         let (ea, eb) = (trace.endpoint(fa).expect("known"), trace.endpoint(fb).expect("known"));
@@ -176,10 +176,10 @@ fn unix_sockets_and_pipes_count_alike_at_both_ends() {
         assert_eq!((ec.side, es.side), (Side::Client, Side::Server), "{backend}");
         assert_eq!(trace.text(es.path), path.to_str().expect("a plain path"));
         assert_eq!(trace.text(ec.path), path.to_str().expect("a plain path"));
-        assert_eq!(trace.chain(fc, op::SEND, range::COUNTED), trace.chain(fs, op::RECV, range::COUNTED));
+        assert_eq!(trace.chain(fc, OpKind::Send, RangeHow::Counted), trace.chain(fs, OpKind::Recv, RangeHow::Counted));
 
-        let written = trace.chain(p, op::SEND, range::COUNTED);
-        assert_eq!(written, trace.chain(p, op::RECV, range::COUNTED), "{backend}");
+        let written = trace.chain(p, OpKind::Send, RangeHow::Counted);
+        assert_eq!(written, trace.chain(p, OpKind::Recv, RangeHow::Counted), "{backend}");
         assert_eq!(written.1 - written.0, 19);
     }
 }
@@ -200,8 +200,8 @@ fn a_socket_at_the_address_of_another_is_another() {
         let trace = rec.stop();
         for (a, b) in seen {
             let (a, b) = (trace.flow(a), trace.flow(b));
-            assert_eq!(trace.chain(a, op::SEND, range::COUNTED).0, 1 << 32, "{backend}: counts begin anew");
-            assert_eq!(trace.chain(b, op::RECV, range::COUNTED).0, 1 << 32, "{backend}");
+            assert_eq!(trace.chain(a, OpKind::Send, RangeHow::Counted).0, 1 << 32, "{backend}: counts begin anew");
+            assert_eq!(trace.chain(b, OpKind::Recv, RangeHow::Counted).0, 1 << 32, "{backend}");
         }
     }
 }
@@ -254,23 +254,23 @@ fn io_uring_operations_are_there_or_leave_a_gap() {
             ops.filter(|o| o.flags & op_flag::IO_URING != 0).map(|o| (o.result, o.syscall)).collect::<Vec<_>>()
         };
         if backend == "socket-hooks" {
-            let sent = trace.chain(fa, op::SEND, range::EXACT);
-            assert_eq!(sent, trace.chain(fb, op::RECV, range::EXACT));
+            let sent = trace.chain(fa, OpKind::Send, RangeHow::Exact);
+            assert_eq!(sent, trace.chain(fb, OpKind::Recv, RangeHow::Exact));
             assert_eq!(sent.1 - sent.0, STREAM.len() as u64);
-            assert_eq!(by_ring(fa, op::SEND), [(4, 0xffff), (6, 0xffff)]);
-            assert_eq!(by_ring(fb, op::RECV), [(4, 0xffff), (6, 0xffff), (6, 0xffff)]);
+            assert_eq!(by_ring(fa, OpKind::Send), [(4, 0xffff), (6, 0xffff)]);
+            assert_eq!(by_ring(fb, OpKind::Recv), [(4, 0xffff), (6, 0xffff), (6, 0xffff)]);
             trace.check_heads(fa, true, sent.0, STREAM);
             trace.check_heads(fb, false, sent.0, STREAM);
-            assert_eq!(trace.ranged(range::GAP, &[fa, fb]), 0);
+            assert_eq!(trace.ranged(RangeHow::Gap, &[fa, fb]), 0);
             continue;
         }
         // not seen, and the next operation says so
-        for (flow, kind, hidden) in [(fa, op::SEND, 10), (fb, op::RECV, 16)] {
+        for (flow, kind, hidden) in [(fa, OpKind::Send, 10), (fb, OpKind::Recv, 16)] {
             assert!(by_ring(flow, kind).is_empty());
             let ops = trace.moved(flow, kind);
             let gaps: u64 = ops.windows(2).map(|p| p[1].start - p[0].end).sum();
             assert_eq!(gaps, hidden);
-            assert_eq!(trace.ranged(range::GAP, &[flow]), 1);
+            assert_eq!(trace.ranged(RangeHow::Gap, &[flow]), 1);
         }
     }
 }

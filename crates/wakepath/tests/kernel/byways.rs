@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wakepath_model::ids::TaskId;
-use wakepath_model::rows::{OpRow, Side, cause, op, op_flag, range};
+use wakepath_model::rows::{EndedBy, OpKind, OpRow, RangeHow, Side, op_flag};
 
 fn push(ring: &mut IoUring, e: squeue::Entry) {
     // SAFETY: the buffers of every entry live until its completion, which is waited for.
@@ -41,19 +41,19 @@ fn check_ring(
     there: (&[i32], &[i32]),
 ) {
     let (a, b) = (trace.flow(pair.0), trace.flow(pair.1));
-    let (sent, received) = (trace.moved(a, op::SEND), trace.moved(b, op::RECV));
+    let (sent, received) = (trace.moved(a, OpKind::Send), trace.moved(b, OpKind::Recv));
     if backend == "socket-hooks" {
-        let numbers = trace.chain(a, op::SEND, range::EXACT);
-        assert_eq!(trace.chain(b, op::RECV, range::EXACT), numbers);
+        let numbers = trace.chain(a, OpKind::Send, RangeHow::Exact);
+        assert_eq!(trace.chain(b, OpKind::Recv, RangeHow::Exact), numbers);
         assert_eq!((by_ring(trace, &sent), by_ring(trace, &received)), (there.0.to_vec(), there.1.to_vec()));
-        assert_eq!(trace.ranged(range::GAP, &[a, b]), 0);
+        assert_eq!(trace.ranged(RangeHow::Gap, &[a, b]), 0);
         return;
     }
     for (flow, ops, hidden) in [(a, sent, there.0), (b, received, there.1)] {
         assert!(by_ring(trace, &ops).is_empty());
         let gaps: u64 = ops.windows(2).map(|p| p[1].start - p[0].end).sum();
         assert_eq!(gaps, hidden.iter().sum::<i32>() as u64, "{ops:?}");
-        assert_eq!(trace.ranged(range::GAP, &[flow]), 1);
+        assert_eq!(trace.ranged(RangeHow::Gap, &[flow]), 1);
     }
 }
 
@@ -140,15 +140,15 @@ fn one_request_to_a_ring_receives_many_times() {
         let pair = (ids(&a), ids(&b));
         let trace = rec.stop();
         let (from, to) = (trace.flow(pair.0), trace.flow(pair.1));
-        let numbers = trace.chain(from, op::SEND, range::EXACT);
+        let numbers = trace.chain(from, OpKind::Send, RangeHow::Exact);
         if backend == "socket-hooks" {
-            assert_eq!(trace.chain(to, op::RECV, range::EXACT), numbers);
-            assert_eq!(by_ring(&trace, &trace.moved(to, op::RECV)), [6, 60, 33]);
-            assert_eq!(trace.ranged(range::GAP, &[from, to]), 0);
+            assert_eq!(trace.chain(to, OpKind::Recv, RangeHow::Exact), numbers);
+            assert_eq!(by_ring(&trace, &trace.moved(to, OpKind::Recv)), [6, 60, 33]);
+            assert_eq!(trace.ranged(RangeHow::Gap, &[from, to]), 0);
         } else {
-            let read = trace.moved(to, op::RECV);
-            assert_eq!(read.iter().map(|o| o.range).collect::<Vec<_>>(), [range::EXACT, range::GAP], "{read:?}");
-            assert_eq!((read[1].start - read[0].end, trace.ranged(range::GAP, &[from, to])), (99, 1));
+            let read = trace.moved(to, OpKind::Recv);
+            assert_eq!(read.iter().map(|o| o.range).collect::<Vec<_>>(), [RangeHow::Exact, RangeHow::Gap], "{read:?}");
+            assert_eq!((read[1].start - read[0].end, trace.ranged(RangeHow::Gap, &[from, to])), (99, 1));
         }
     }
 }
@@ -216,12 +216,12 @@ fn bytes_that_are_taken_by_an_option_leave_a_gap_that_is_said() {
         let pair = (ids(&a), ids(&b));
         let trace = rec.stop();
         let (from, to) = (trace.flow(pair.0), trace.flow(pair.1));
-        let (base, end) = trace.chain(from, op::SEND, range::EXACT);
+        let (base, end) = trace.chain(from, OpKind::Send, RangeHow::Exact);
         assert_eq!(end - base, 5012);
-        let read = trace.moved(to, op::RECV);
+        let read = trace.moved(to, OpKind::Recv);
         let places: Vec<_> = read.iter().map(|o| (o.start - base, o.end - base, o.range)).collect();
-        assert_eq!(places, [(0, 6, range::EXACT), (5006, 5012, range::GAP)], "{backend}");
-        assert_eq!(trace.ranged(range::GAP, &[from, to]), 1);
+        assert_eq!(places, [(0, 6, RangeHow::Exact), (5006, 5012, RangeHow::Gap)], "{backend}");
+        assert_eq!(trace.ranged(RangeHow::Gap, &[from, to]), 1);
     }
 }
 
@@ -291,14 +291,14 @@ fn who_accepts_at_a_shared_port_need_not_be_who_reads() {
         for (acceptor, id) in flows {
             let flow = trace.flow(id);
             let by = |kind| trace.flow_ops(flow).into_iter().find(|o| o.kind == kind).expect("it is told").task;
-            assert_eq!((by(op::ACCEPT), by(op::RECV)), (trace.task(acceptor), reader), "{backend}");
+            assert_eq!((by(OpKind::Accept), by(OpKind::Recv)), (trace.task(acceptor), reader), "{backend}");
             let e = trace.endpoint(flow).expect("it is told");
             assert_eq!((e.side, e.lport), (Side::Server, port));
-            ends.push((e.rport, trace.chain(flow, op::RECV, range::EXACT)));
+            ends.push((e.rport, trace.chain(flow, OpKind::Recv, RangeHow::Exact)));
         }
         ends.sort_unstable();
         let mut begins: Vec<_> =
-            sent.iter().map(|(p, id)| (*p, trace.chain(trace.flow(*id), op::SEND, range::EXACT))).collect();
+            sent.iter().map(|(p, id)| (*p, trace.chain(trace.flow(*id), OpKind::Send, RangeHow::Exact))).collect();
         begins.sort_unstable();
         assert_eq!(begins, ends, "{backend}: each with its own");
     }
@@ -352,11 +352,11 @@ fn what_the_kernel_encrypts_claims_no_number_of_tcp() {
         let pair = (ids(&a), ids(&b));
         let trace = rec.stop();
         let (from, to) = (trace.flow(pair.0), trace.flow(pair.1));
-        let (sent, read) = (trace.moved(from, op::SEND), trace.moved(to, op::RECV));
+        let (sent, read) = (trace.moved(from, OpKind::Send), trace.moved(to, OpKind::Recv));
         assert_eq!(sent.iter().map(|o| o.result).sum::<i32>(), 314, "{backend}: {sent:?}");
         assert_eq!(read.iter().map(|o| o.result).sum::<i32>(), 314, "{backend}: {read:?}");
         for ops in [sent, read] {
-            assert!(ops[1..].iter().all(|o| o.range != range::EXACT), "{backend}: {ops:?}");
+            assert!(ops[1..].iter().all(|o| o.range != RangeHow::Exact), "{backend}: {ops:?}");
         }
     }
 }
@@ -409,8 +409,8 @@ fn a_wait_ended_by_a_packet_in_a_thread_of_the_kernel_is_the_packets() {
         let flow = trace.flow(id);
         let slept = trace.slept_in(tid, libc::SYS_read).into_iter().chain(trace.slept_in(tid, libc::SYS_recvfrom));
         let slept: Vec<_> = slept.map(|w| (w.cause, w.object)).collect();
-        assert!(slept.contains(&(cause::SOCKET, flow.0)), "{backend}: {slept:?}");
-        assert!(slept.iter().all(|w| w.0 != cause::TASK), "{backend}: no packet is the thread's doing: {slept:?}");
+        assert!(slept.contains(&(EndedBy::Socket, flow.0)), "{backend}: {slept:?}");
+        assert!(slept.iter().all(|w| w.0 != EndedBy::Task), "{backend}: no packet is the thread's doing: {slept:?}");
         drop(ns);
     }
 }

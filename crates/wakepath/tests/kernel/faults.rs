@@ -3,7 +3,7 @@
 use crate::harness::*;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
-use wakepath_model::rows::{FaultRow, NO_OFFSET, access, cause, fault};
+use wakepath_model::rows::{EndedBy, FaultRow, NO_OFFSET, access, fault};
 
 const PAGE: usize = 4096;
 
@@ -183,7 +183,7 @@ fn a_page_fault_that_reads_names_its_file_and_its_waits() {
         assert!(f.offset == page || f.offset == NO_OFFSET, "{f:?}: page at {page}");
     }
     // whatever the disk made it wait for outside of system calls lies in one of them
-    let slept = trace.waits_of(tid).into_iter().filter(|w| w.cause == cause::BLOCK && w.syscall == u16::MAX);
+    let slept = trace.waits_of(tid).into_iter().filter(|w| w.cause == EndedBy::Block && w.syscall == u16::MAX);
     for w in slept {
         let is_major = |f: &&FaultRow| f.task == task && f.kind == fault::MAJOR;
         let mut all = trace.faults.iter().filter(is_major);

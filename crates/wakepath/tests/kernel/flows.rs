@@ -5,7 +5,7 @@ use crate::net::*;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use wakepath_model::rows::{EndpointRow, OpRow, Side, TcpState, op, range, role, seen};
+use wakepath_model::rows::{EndpointRow, OpKind, OpRow, RangeHow, Side, TcpState, role, seen};
 
 fn local(e: &EndpointRow) -> (Ipv4Addr, u16) {
     (Ipv4Addr::new(e.laddr[0], e.laddr[1], e.laddr[2], e.laddr[3]), e.lport)
@@ -55,8 +55,8 @@ fn a_connection_is_told_from_both_sides() {
         assert_eq!((ea.netns, eb.netns), (netns(), netns()));
         assert_eq!((ea.snd, ea.rcv), (eb.rcv, eb.snd), "the two ends are mirror images");
         let kinds = |f| trace.flow_ops(f).iter().map(|o| o.kind).collect::<Vec<_>>();
-        assert_eq!(kinds(fa), [op::CONNECT, op::SEND, op::CLOSE], "{backend}");
-        assert_eq!(kinds(fb), [op::ACCEPT, op::RECV, op::CLOSE], "{backend}");
+        assert_eq!(kinds(fa), [OpKind::Connect, OpKind::Send, OpKind::Close], "{backend}");
+        assert_eq!(kinds(fb), [OpKind::Accept, OpKind::Recv, OpKind::Close], "{backend}");
         let connect = trace.flow_ops(fa)[0];
         assert!(connect.result == 0 && connect.entry < connect.at);
         assert!(trace.states.iter().any(|s| s.flow == fa && s.new == TcpState::Close), "its end is told");
@@ -98,7 +98,7 @@ fn refusals_and_resets_are_told() {
         let trace = rec.stop_when(has_ended);
         // other tests' programs may be refused elsewhere meanwhile
         let to = |o: &OpRow| trace.endpoint(o.flow).map(|e| remote(&e));
-        let failed = trace.ops.iter().filter(|o| o.kind == op::CONNECT && o.result < 0);
+        let failed = trace.ops.iter().filter(|o| o.kind == OpKind::Connect && o.result < 0);
         let failed: Vec<_> = failed.filter(|o| to(o) == Some((Ipv4Addr::LOCALHOST, port))).collect();
         assert_eq!(failed.len(), 1, "{backend}");
         assert_eq!(failed[0].result, -libc::ECONNREFUSED);
@@ -106,7 +106,7 @@ fn refusals_and_resets_are_told() {
         let (fa, fb) = (trace.flow(fa), trace.flow(fb));
         assert!(trace.states.iter().any(|s| s.flow == fb && s.reset == 1), "{backend}: received");
         assert!(trace.states.iter().any(|s| s.flow == fa && s.new == TcpState::Close), "{backend}");
-        let error = trace.flow_ops(fb).into_iter().find(|o| o.kind == op::RECV).expect("the failed receive");
+        let error = trace.flow_ops(fb).into_iter().find(|o| o.kind == OpKind::Recv).expect("the failed receive");
         assert_eq!(error.result, -libc::ECONNRESET);
     }
 }
@@ -147,7 +147,11 @@ fn the_same_four_tuple_twice_is_two_endpoints() {
         let ends: Vec<_> = flows.into_iter().map(|(a, b)| (trace.flow(a), trace.flow(b))).collect();
         assert_ne!(ends[0].0, ends[1].0);
         for (a, b) in &ends {
-            assert_eq!(trace.chain(*a, op::SEND, range::EXACT), trace.chain(*b, op::RECV, range::EXACT), "{backend}");
+            assert_eq!(
+                trace.chain(*a, OpKind::Send, RangeHow::Exact),
+                trace.chain(*b, OpKind::Recv, RangeHow::Exact),
+                "{backend}"
+            );
             let (ea, eb) = (trace.first_endpoint(*a).expect("told"), trace.first_endpoint(*b).expect("told"));
             assert_eq!((local(&ea).1, ea.snd, ea.rcv), (from, eb.rcv, eb.snd));
         }
@@ -203,14 +207,15 @@ fn connections_that_were_open_before_chain_and_have_sides() {
             let (a, b) = (trace.flow(a), trace.flow(b));
             let (ea, eb) = (trace.endpoint(a).expect("told"), trace.endpoint(b).expect("told"));
             assert_eq!((ea.side, eb.side), (Side::Client, Side::Server), "{backend} {i}");
-            let (there, here) = (trace.chain(a, op::SEND, range::EXACT), trace.chain(b, op::RECV, range::EXACT));
+            let (there, here) =
+                (trace.chain(a, OpKind::Send, RangeHow::Exact), trace.chain(b, OpKind::Recv, RangeHow::Exact));
             assert_eq!(there.1, here.1, "{backend} {i}");
-            let here = trace.chain(a, op::RECV, range::EXACT);
+            let here = trace.chain(a, OpKind::Recv, RangeHow::Exact);
             if i < COUNT / 2 {
                 assert_eq!((here.1 - here.0, here.1), (22, eb.snd), "{backend} {i}: sent before it began");
                 continue;
             }
-            let there = trace.chain(b, op::SEND, range::EXACT);
+            let there = trace.chain(b, OpKind::Send, RangeHow::Exact);
             assert_eq!(there.1, here.1, "{backend} {i}");
         }
     }
@@ -247,13 +252,13 @@ fn descriptors_that_are_handed_on_keep_their_flow() {
         let (fa, fb) = (ids(&a), ids(&b));
         let trace = rec.stop();
         let (fa, fb) = (trace.flow(fa), trace.flow(fb));
-        let sent = trace.chain(fa, op::SEND, range::EXACT);
-        assert_eq!(sent, trace.chain(fb, op::RECV, range::EXACT), "{backend}");
+        let sent = trace.chain(fa, OpKind::Send, RangeHow::Exact);
+        assert_eq!(sent, trace.chain(fb, OpKind::Recv, RangeHow::Exact), "{backend}");
         assert_eq!(sent.1 - sent.0, 41);
-        let tasks: std::collections::HashSet<_> = trace.moved(fa, op::SEND).iter().map(|o| o.task).collect();
+        let tasks: std::collections::HashSet<_> = trace.moved(fa, OpKind::Send).iter().map(|o| o.task).collect();
         assert_eq!(tasks.len(), 3, "{backend}: three tasks sent");
         // the child's test runs in a thread of it
-        let first = trace.moved(fa, op::SEND)[0].task;
+        let first = trace.moved(fa, OpKind::Send)[0].task;
         assert!(trace.tasks.iter().any(|t| t.task == first && t.tgid == tid as u32));
         // SAFETY: ours, and used no more.
         unsafe { libc::close(kept) };
@@ -363,10 +368,13 @@ fn datagrams_have_an_endpoint_a_peer_and_dns_is_read() {
         assert_eq!(trace.endpoint(fc).expect("told").side, Side::Client, "{backend}");
         assert_eq!(remote(&trace.endpoint(fc).expect("told")), (Ipv4Addr::LOCALHOST, 5353));
         let count = |flow, kind| trace.moved(flow, kind).len();
-        assert_eq!((count(one.flow, op::RECV), count(one.flow, op::SEND)), (3, 3), "{backend}");
-        assert_eq!((count(two.flow, op::RECV), count(two.flow, op::SEND)), (1, 1), "{backend}");
-        assert_eq!((count(fc, op::SEND), count(fc, op::RECV)), (3, 3), "{backend}");
-        assert_eq!(trace.chain(fc, op::SEND, range::COUNTED), trace.chain(one.flow, op::RECV, range::COUNTED));
+        assert_eq!((count(one.flow, OpKind::Recv), count(one.flow, OpKind::Send)), (3, 3), "{backend}");
+        assert_eq!((count(two.flow, OpKind::Recv), count(two.flow, OpKind::Send)), (1, 1), "{backend}");
+        assert_eq!((count(fc, OpKind::Send), count(fc, OpKind::Recv)), (3, 3), "{backend}");
+        assert_eq!(
+            trace.chain(fc, OpKind::Send, RangeHow::Counted),
+            trace.chain(one.flow, OpKind::Recv, RangeHow::Counted)
+        );
         let read: Vec<_> = trace
             .messages
             .iter()
@@ -457,7 +465,7 @@ fn equal_addresses_in_two_namespaces_do_not_mix() {
             let (a, b) = (trace.flow(a), trace.flow(b));
             let (ea, eb) = (trace.first_endpoint(a).expect("told"), trace.first_endpoint(b).expect("told"));
             assert_eq!((ea.netns, eb.netns, eb.lport), (net, net, 5432), "{backend}");
-            assert_eq!(trace.chain(a, op::SEND, range::EXACT), trace.chain(b, op::RECV, range::EXACT));
+            assert_eq!(trace.chain(a, OpKind::Send, RangeHow::Exact), trace.chain(b, OpKind::Recv, RangeHow::Exact));
         }
         assert_ne!(one.2, two.2);
         drop(ns);
@@ -501,6 +509,6 @@ fn a_published_port_matches_by_numbers() {
         let (ec, es) = (trace.first_endpoint(c).expect("told"), trace.first_endpoint(s).expect("told"));
         assert_eq!((ec.rport, es.lport), (8080, 9090), "{backend}: the ends do not agree on the port");
         assert_eq!((ec.snd, ec.rcv), (es.rcv, es.snd), "{backend}: but on the numbers");
-        assert_eq!(trace.chain(c, op::SEND, range::EXACT), trace.chain(s, op::RECV, range::EXACT));
+        assert_eq!(trace.chain(c, OpKind::Send, RangeHow::Exact), trace.chain(s, OpKind::Recv, RangeHow::Exact));
     }
 }

@@ -245,17 +245,17 @@ impl Trace {
     }
 
     /// Operations of these flows whose ranges are of a class; of all flows together as many are counted as there are.
-    pub fn ranged(&self, class: u8, flows: &[EndpointId]) -> usize {
-        let what = if class == range::GAP { defect::RANGE_GAP } else { defect::RANGE_OVERLAP };
+    pub fn ranged(&self, class: RangeHow, flows: &[EndpointId]) -> usize {
+        let what = if class == RangeHow::Gap { defect::RANGE_GAP } else { defect::RANGE_OVERLAP };
         let is_of_class = |o: &&OpRow| o.range == class;
-        let at_start = if class == range::GAP { self.lost(defect::RANGE_START) } else { 0 };
+        let at_start = if class == RangeHow::Gap { self.lost(defect::RANGE_START) } else { 0 };
         assert_eq!(self.lost(what) + at_start, self.ops.iter().filter(is_of_class).count() as u64, "{what}");
         self.ops.iter().filter(is_of_class).filter(|o| flows.contains(&o.flow)).count()
     }
 
     /// Whether all ranges of these flows fit to each other.
     pub fn is_whole(&self, flows: &[EndpointId]) -> bool {
-        self.ranged(range::GAP, flows) + self.ranged(range::OVERLAP, flows) == 0
+        self.ranged(RangeHow::Gap, flows) + self.ranged(RangeHow::Overlap, flows) == 0
     }
 
     pub fn flow_ops(&self, flow: EndpointId) -> Vec<OpRow> {
@@ -301,7 +301,7 @@ impl Trace {
         let waits = self.waits_of(tid);
         waits
             .into_iter()
-            .filter(|w| i64::from(w.syscall) == syscall && w.state != 0 && w.cause != cause::OPEN)
+            .filter(|w| i64::from(w.syscall) == syscall && w.state != 0 && w.cause != EndedBy::Open)
             .collect()
     }
 
@@ -312,7 +312,7 @@ impl Trace {
     }
 
     /// All bytes of one direction, numbered without a hole: the numbers of the first and of one past the last.
-    pub fn chain(&self, flow: EndpointId, kind: OpKind, class: u8) -> (u64, u64) {
+    pub fn chain(&self, flow: EndpointId, kind: OpKind, class: RangeHow) -> (u64, u64) {
         let ops = self.moved(flow, kind);
         assert!(!ops.is_empty(), "no operations of kind {kind} on {flow:x?}");
         for o in &ops {

@@ -5,7 +5,7 @@ use crate::holders::{Player, told};
 use crate::net::*;
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
-use wakepath_model::rows::{cause, gaps, op};
+use wakepath_model::rows::{EndedBy, OpKind, gaps};
 
 /// Two threads that wake each other so many times by two pipes.
 fn ping_pong(times: u64) {
@@ -73,13 +73,13 @@ fn neighbours_leave_no_waits_but_who_wakes_a_selected_task_does() {
 
     let waker = trace.task(waker);
     let own: Vec<_> = trace.slept_in(reader, libc::SYS_read);
-    let woken: Vec<_> = own.iter().filter(|w| w.cause == cause::TASK || w.by == waker).collect();
+    let woken: Vec<_> = own.iter().filter(|w| w.cause == EndedBy::Task || w.by == waker).collect();
     assert!(woken.len() >= 3 && woken.iter().all(|w| w.by == waker), "{own:?}");
     // its sleep before the first wake-up was written when it woke the selected one, and says that there were others before
     let slept =
         |w: &&wakepath_model::rows::WaitRow| w.task == waker && i64::from(w.syscall) == libc::SYS_clock_nanosleep;
     let long: Vec<_> = trace.waits.iter().filter(slept).filter(|w| w.at.0 - w.blocked.0 > 25_000_000).collect();
-    assert!(long.len() >= 3 && long.iter().all(|w| w.cause == cause::TIMER), "{long:?}");
+    assert!(long.len() >= 3 && long.iter().all(|w| w.cause == EndedBy::Timer), "{long:?}");
     let first = trace.waits.iter().find(|w| w.task == waker).expect("it has waits");
     assert_ne!(first.gaps & gaps::BEFORE, 0, "{first:?}");
     let after = trace.waits.iter().filter(|w| w.task == waker).skip(1);
@@ -126,7 +126,7 @@ fn who_had_the_processor_of_a_selected_task_is_named_and_not_what_it_waited_for(
     let stays: Vec<_> = trace.stays.iter().filter(|s| s.task == holder).collect();
     assert!(stays.len() >= 2 && stays.iter().all(|s| s.from < s.to && s.to <= s.at), "{stays:?}");
     // while the selected one was ready to run
-    let ready = |w: &&wakepath_model::rows::WaitRow| w.task == task && w.cause == cause::PREEMPTED;
+    let ready = |w: &&wakepath_model::rows::WaitRow| w.task == task && w.cause == EndedBy::Preempted;
     let held = |w: &wakepath_model::rows::WaitRow| -> u64 {
         stays.iter().map(|s| overlap((w.blocked.0, w.at.0), (s.from.0, s.to.0))).sum()
     };
@@ -223,7 +223,7 @@ fn what_neighbours_fill_leaves_room_for_the_selected() {
     selected.hears("done");
     rec.signal(libc::SIGCONT);
     let trace = rec.stop();
-    let rows = trace.ops.iter().filter(|o| o.kind <= op::RECV && o.result == 6).count() as u64;
+    let rows = trace.ops.iter().filter(|o| o.kind <= OpKind::Recv && o.result == 6).count() as u64;
     println!("{rows} rows, {} of neighbours found no room", trace.lost("selection.dropped"));
     assert!(trace.lost("selection.dropped") > 0, "they would have filled the ring");
     assert_eq!((rows, trace.lost("loss.ring.op")), (2 * PAIRS, 0));

@@ -4,7 +4,7 @@ use crate::harness::*;
 use crate::net::*;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
-use wakepath_model::rows::{OpRow, op, range};
+use wakepath_model::rows::{OpKind, OpRow, RangeHow};
 
 fn sent(fd: &impl AsRawFd, bytes: &[u8], flags: i32) {
     // SAFETY: a live buffer and its length.
@@ -41,12 +41,12 @@ fn an_urgent_byte_moves_no_other_bytes_number() {
         let pair = (ids(&a), ids(&b));
         let trace = rec.stop();
         let (from, to) = (trace.flow(pair.0), trace.flow(pair.1));
-        let (base, end) = trace.chain(from, op::SEND, range::EXACT);
+        let (base, end) = trace.chain(from, OpKind::Send, RangeHow::Exact);
         assert_eq!(end - base, 36, "{backend}");
-        let read = trace.moved(to, op::RECV);
+        let read = trace.moved(to, OpKind::Recv);
         assert_eq!(places(&read, base), [(0, 10), (11, 31), (31, 36)], "{backend}");
-        assert_eq!(read.iter().map(|o| o.range).collect::<Vec<_>>(), [range::EXACT, range::GAP, range::EXACT]);
-        assert_eq!(trace.ranged(range::GAP, &[from, to]), 1, "the byte that nobody read is told");
+        assert_eq!(read.iter().map(|o| o.range).collect::<Vec<_>>(), [RangeHow::Exact, RangeHow::Gap, RangeHow::Exact]);
+        assert_eq!(trace.ranged(RangeHow::Gap, &[from, to]), 1, "the byte that nobody read is told");
     }
 }
 
@@ -110,10 +110,14 @@ fn data_in_a_syn_is_numbered_like_any_other() {
             continue;
         };
         let (from, to) = (trace.flow(from), trace.flow(to));
-        let numbers = trace.chain(from, op::SEND, range::EXACT);
+        let numbers = trace.chain(from, OpKind::Send, RangeHow::Exact);
         assert_eq!(numbers.1 - numbers.0, 100, "{backend}");
-        assert_eq!(trace.chain(to, op::RECV, range::EXACT), numbers, "{backend}");
-        assert_eq!(trace.chain(to, op::SEND, range::EXACT), trace.chain(from, op::RECV, range::EXACT), "{backend}");
+        assert_eq!(trace.chain(to, OpKind::Recv, RangeHow::Exact), numbers, "{backend}");
+        assert_eq!(
+            trace.chain(to, OpKind::Send, RangeHow::Exact),
+            trace.chain(from, OpKind::Recv, RangeHow::Exact),
+            "{backend}"
+        );
         assert!(trace.is_whole(&[from, to]));
     }
 }
@@ -160,9 +164,9 @@ fn mptcp_is_counted_by_results_and_claims_no_number_of_tcp() {
         for (id, out, back) in [(pair.0, 100, 6), (pair.1, 6, 100)] {
             let flow = trace.flow(id);
             let length = |kind| trace.moved(flow, kind).iter().map(|o| o.result).sum::<i32>();
-            assert_eq!((length(op::SEND), length(op::RECV)), (out, back), "{backend}");
+            assert_eq!((length(OpKind::Send), length(OpKind::Recv)), (out, back), "{backend}");
             let ops = trace.flow_ops(flow);
-            assert!(ops.iter().all(|o| o.range != range::EXACT), "{backend}: {ops:?}");
+            assert!(ops.iter().all(|o| o.range != RangeHow::Exact), "{backend}: {ops:?}");
         }
     }
 }
@@ -184,8 +188,8 @@ fn pages_that_are_sent_without_a_copy_are_numbered() {
         assert_eq!(recv_by("pieces", &b, BYTES).len(), BYTES);
         let pair = (ids(&a), ids(&b));
         let trace = rec.stop();
-        let numbers = trace.chain(trace.flow(pair.0), op::SEND, range::EXACT);
+        let numbers = trace.chain(trace.flow(pair.0), OpKind::Send, RangeHow::Exact);
         assert_eq!(numbers.1 - numbers.0, BYTES as u64, "{backend}");
-        assert_eq!(trace.chain(trace.flow(pair.1), op::RECV, range::EXACT), numbers, "{backend}");
+        assert_eq!(trace.chain(trace.flow(pair.1), OpKind::Recv, RangeHow::Exact), numbers, "{backend}");
     }
 }

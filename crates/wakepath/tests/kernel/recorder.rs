@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wakepath_model::rows::op;
+use wakepath_model::rows::OpKind;
 
 /// A process that sends and receives so many times whenever it is told to.
 #[test]
@@ -56,7 +56,7 @@ fn what_found_no_room_is_counted() {
         let trace = rec.stop();
         drop(to);
         busy.wait().expect("it ends");
-        let rows = trace.ops.iter().filter(|o| o.kind <= op::RECV).count() as u64;
+        let rows = trace.ops.iter().filter(|o| o.kind <= OpKind::Recv).count() as u64;
         let lost = trace.lost("loss.ring.op");
         println!("{backend}: {done} operations, {rows} rows, {lost} lost");
         assert!(lost >= PAIRS, "{backend}: {lost} of {} while nobody read", 2 * PAIRS);
@@ -105,7 +105,7 @@ fn a_sudden_death_leaves_a_folder_and_no_program() {
         assert!(programs.len() > 10, "{backend}: {programs:?}");
         // what was written by now stays
         let flow = ids(&a);
-        let sent = |t: &Trace| t.ops.iter().filter(|o| flow.contains(&o.flow) && o.kind == op::SEND).count();
+        let sent = |t: &Trace| t.ops.iter().filter(|o| flow.contains(&o.flow) && o.kind == OpKind::Send).count();
         until("a part of what was sent", || sent(&rec.read()) >= 10);
         rec.signal(libc::SIGKILL);
         rec.wait(Duration::from_secs(60));
@@ -115,7 +115,7 @@ fn a_sudden_death_leaves_a_folder_and_no_program() {
             pause(10);
         }
         let trace = rec.read();
-        let sent = trace.moved(trace.flow(ids(&a)), op::SEND).len();
+        let sent = trace.moved(trace.flow(ids(&a)), OpKind::Send).len();
         assert!((10..=40).contains(&sent), "{backend}: {sent}");
     }
 }

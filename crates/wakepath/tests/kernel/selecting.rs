@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use wakepath_model::rows::{life, op, runtime};
+use wakepath_model::rows::{OpKind, life, runtime};
 
 /// A process that serves one TCP connection, or one datagram, at a port.
 struct Server {
@@ -80,13 +80,13 @@ fn is_recorded(trace: &Trace, pid: i32) -> bool {
     let tasks = trace.tasks_of(pid);
     let did = |kind| trace.ops.iter().any(|o| tasks.contains(&o.task) && o.kind == kind && o.result > 0);
     let is_selected = trace.tasks.iter().any(|t| t.tid == pid as u32 && t.what == life::WATCHED);
-    did(op::RECV) && did(op::SEND) && is_selected
+    did(OpKind::Recv) && did(OpKind::Send) && is_selected
 }
 
 /// Whether anything was recorded that a process sent or received.
 fn has_moved(trace: &Trace, pid: u32) -> bool {
     let of: Vec<_> = trace.tasks.iter().filter(|t| t.tgid == pid).map(|t| t.task).collect();
-    trace.ops.iter().any(|o| of.contains(&o.task) && o.kind <= op::RECV)
+    trace.ops.iter().any(|o| of.contains(&o.task) && o.kind <= OpKind::Recv)
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_service_that_restarts_at_its_port_stays_recorded() {
         let trace = rec.stop_when(|t| pids.iter().all(|pid| is_recorded(t, *pid)));
         assert!(!has_moved(&trace, std::process::id()), "{backend}: who asks is not selected");
         assert!(
-            trace.ops.iter().any(|o| o.kind == op::ACCEPT && o.task == trace.task(pids[1])),
+            trace.ops.iter().any(|o| o.kind == OpKind::Accept && o.task == trace.task(pids[1])),
             "{backend}: its accept"
         );
     }

@@ -4,7 +4,7 @@ use crate::harness::*;
 use crate::net::*;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd};
-use wakepath_model::rows::{op, op_flag, range};
+use wakepath_model::rows::{OpKind, RangeHow, op_flag};
 
 /// Slots of the programs' table (`FLOW_SLOTS`).
 const SLOTS: u64 = 65536;
@@ -67,8 +67,8 @@ fn connections_in_one_slot_keep_apart() {
         for (near, far, asked) in flows {
             let (near, far) = (trace.flow(near), trace.flow(far));
             for (from, to) in [(near, far), (far, near)] {
-                let sent = trace.chain(from, op::SEND, range::EXACT);
-                assert_eq!(sent, trace.chain(to, op::RECV, range::EXACT), "{backend}");
+                let sent = trace.chain(from, OpKind::Send, RangeHow::Exact);
+                assert_eq!(sent, trace.chain(to, OpKind::Recv, RangeHow::Exact), "{backend}");
             }
             for flow in [near, far] {
                 let turns = trace.flow_ops(flow).iter().filter(|o| o.flags & op_flag::TURN != 0).count();
@@ -94,9 +94,13 @@ fn what_came_before_a_reset_is_read_behind_it() {
         recv_by("read", &b, 3);
         let trace = rec.stop();
         let (fa, fb) = (trace.flow(flows.0), trace.flow(flows.1));
-        assert_eq!(trace.chain(fa, op::SEND, range::EXACT), trace.chain(fb, op::RECV, range::EXACT), "{backend}");
+        assert_eq!(
+            trace.chain(fa, OpKind::Send, RangeHow::Exact),
+            trace.chain(fb, OpKind::Recv, RangeHow::Exact),
+            "{backend}"
+        );
         if backend == "socket-hooks" {
-            let read = trace.moved(fb, op::RECV);
+            let read = trace.moved(fb, OpKind::Recv);
             let turns: Vec<bool> = read.iter().map(|o| o.flags & op_flag::TURN != 0).collect();
             assert_eq!(turns, [true, false], "it is the same message still");
             assert!(read.iter().all(|o| o.arrived.0 != 0), "{read:?}");

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use wakepath_model::rows::{StackRow, cause};
+use wakepath_model::rows::{EndedBy, StackRow};
 
 /// Sleeps a hundred times in one place and waits in another until a signal comes, both while the kernel's table of stacks
 /// has room; then with 4096 different stacks, of which some find their place taken; then in that other place for ever.
@@ -154,7 +154,7 @@ fn check(rec: &Recording, pid: i32, elapsed_ns: u64) {
     assert!(empty > 0 && empty < 1000, "4096 stacks meet in a table of 65536 places: {empty} lost");
 
     // the one that goes on
-    let open = rows.iter().rev().find(|r| r.cause == cause::OPEN && i64::from(r.syscall) == libc::SYS_pause);
+    let open = rows.iter().rev().find(|r| r.cause == EndedBy::Open && i64::from(r.syscall) == libc::SYS_pause);
     assert!(open.is_some_and(|r| trace.text(r.frames).contains("/waits|")), "{open:?}");
 
     let folded = ask(&rec.folder, &pid.to_string(), &["--folded"]);

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use wakepath_model::ids::TaskId;
-use wakepath_model::rows::{OpKind, TaskRow, life, op};
+use wakepath_model::rows::{OpKind, TaskRow, life};
 
 #[test]
 fn lives_are_told() {
@@ -292,7 +292,7 @@ fn the_holder_of_a_port_is_recorded() {
         let trace = rec.stop();
         let tgid = |task| trace.tasks.iter().find(|t| t.task == task).map_or(0, |t| t.tgid);
         assert!(trace.ops.iter().all(|o| tgid(o.task) == pid), "{backend}");
-        let kinds: Vec<OpKind> = trace.ops.iter().map(|o| o.kind).filter(|k| *k <= op::ACCEPT).collect();
-        assert!([op::ACCEPT, op::RECV, op::SEND].iter().all(|k| kinds.contains(k)), "{backend}: {kinds:?}");
+        let kinds: Vec<OpKind> = trace.ops.iter().map(|o| o.kind).filter(|k| *k <= OpKind::Accept).collect();
+        assert!([OpKind::Accept, OpKind::Recv, OpKind::Send].iter().all(|k| kinds.contains(k)), "{backend}: {kinds:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
-use wakepath_model::rows::{WaitRow, cause};
+use wakepath_model::rows::{EndedBy, WaitRow};
 
 fn sound(w: &WaitRow) {
     assert!(w.blocked <= w.woken && w.woken <= w.at, "{w:?}");
@@ -77,27 +77,27 @@ fn names_what_ended_each(backend: &str) -> bool {
 
     let waits = trace.slept_in(sleeper, libc::SYS_futex);
     let w = waits.iter().max_by_key(|w| w.at.0 - w.blocked.0).expect("it slept");
-    assert_eq!((w.cause, w.by), (cause::TASK, trace.task(waker)), "{backend}: {w:?}");
+    assert_eq!((w.cause, w.by), (EndedBy::Task, trace.task(waker)), "{backend}: {w:?}");
     sound(w);
     assert!(w.woken.0 - w.blocked.0 > 20_000_000, "{w:?}");
 
     let waits = trace.slept_in(naps, libc::SYS_clock_nanosleep);
     assert_eq!(waits.len(), 1, "{backend}");
-    assert_eq!(waits[0].cause, cause::TIMER, "{backend}: {:?}", waits[0]);
+    assert_eq!(waits[0].cause, EndedBy::Timer, "{backend}: {:?}", waits[0]);
     sound(&waits[0]);
 
     let waits = trace.slept_in(reader, libc::SYS_recvfrom);
     assert_eq!(waits.len(), 2, "{backend}: {waits:?}");
     let fb = trace.flow(fb);
-    if backend == "socket-hooks" || waits[0].cause != cause::NET {
-        assert_eq!((waits[0].cause, waits[0].object), (cause::SOCKET, fb.0), "{backend}");
+    if backend == "socket-hooks" || waits[0].cause != EndedBy::Net {
+        assert_eq!((waits[0].cause, waits[0].object), (EndedBy::Socket, fb.0), "{backend}");
     }
-    assert_eq!(waits[1].cause, cause::TIMER, "{backend}");
+    assert_eq!(waits[1].cause, EndedBy::Timer, "{backend}");
     waits.iter().for_each(sound);
 
     let waits = trace.slept_in(poller, libc::SYS_epoll_wait);
     assert_eq!(waits.len(), 1);
-    assert_eq!(waits[0].cause, cause::TIMER, "{backend}");
+    assert_eq!(waits[0].cause, EndedBy::Timer, "{backend}");
     trace.waits.iter().for_each(sound);
     true
 }
@@ -129,8 +129,11 @@ fn a_disk_wait_names_the_disk_or_who_stood_in() {
     }
     println!("causes of {} waits in fdatasync: {causes:?}", waits.len());
     // the request itself, its interrupt, or the kernel's worker that completes it
-    assert!(causes.keys().any(|c| [cause::BLOCK, cause::IRQ, cause::TASK, cause::SOFTIRQ].contains(c)), "{causes:?}");
-    for w in waits.iter().filter(|w| w.cause == cause::TASK) {
+    assert!(
+        causes.keys().any(|c| [EndedBy::Block, EndedBy::Irq, EndedBy::Task, EndedBy::Softirq].contains(c)),
+        "{causes:?}"
+    );
+    for w in waits.iter().filter(|w| w.cause == EndedBy::Task) {
         assert_ne!(w.by.0, 0, "{w:?}");
     }
 }
@@ -180,7 +183,7 @@ fn preemption_names_the_other() {
     let trace = rec.stop();
     let (Some(one), Some(two)) = (one, two) else { return skip("no right to a processor in turns") };
     for (tid, other) in [(one, two), (two, one)] {
-        let waits: Vec<_> = trace.waits_of(tid).into_iter().filter(|w| w.cause == cause::PREEMPTED).collect();
+        let waits: Vec<_> = trace.waits_of(tid).into_iter().filter(|w| w.cause == EndedBy::Preempted).collect();
         assert!(!waits.is_empty());
         waits.iter().for_each(sound);
         assert!(waits.iter().all(|w| w.woken == w.blocked && w.state == 0));
@@ -206,7 +209,7 @@ fn a_wait_that_does_not_end_is_open() {
         pause(50);
         let trace = rec.stop();
         let task = trace.task(tid);
-        let open: Vec<_> = trace.waits.iter().filter(|w| w.task == task && w.cause == cause::OPEN).collect();
+        let open: Vec<_> = trace.waits.iter().filter(|w| w.task == task && w.cause == EndedBy::Open).collect();
         assert_eq!(open.len(), 1, "{backend}");
         assert_eq!(i64::from(open[0].syscall), libc::SYS_recvfrom);
         assert!(open[0].state != 0 && open[0].at.0 - open[0].blocked.0 > 30_000_000, "{:?}", open[0]);
@@ -331,7 +334,8 @@ fn every_switch_has_its_record_or_is_counted() {
     for (tid, (n0, from), (n1, to)) in threads {
         let waits = trace.waits_of(tid);
         waits.iter().for_each(sound);
-        let told = waits.iter().filter(|w| w.cause != cause::OPEN && (from..=to).contains(&w.blocked.0)).count() as i64;
+        let told =
+            waits.iter().filter(|w| w.cause != EndedBy::Open && (from..=to).contains(&w.blocked.0)).count() as i64;
         assert!(told <= n1 - n0, "{told} waits of a thread that was switched out {} times", n1 - n0);
         missing += n1 - n0 - told;
     }

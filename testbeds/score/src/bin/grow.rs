@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 use wakepath_model::folder::{Durability, Folder, FolderWriter, Host, Options, Overwrite, TableSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Event, FlowStateRow, OpRow, Table, TaskRow, TcpState, cause, life, op, range};
+use wakepath_model::rows::{EndedBy, Event, FlowStateRow, OpKind, OpRow, RangeHow, Table, TaskRow, TcpState, life};
 
 /// Writes a trace N times as long
 #[derive(Parser)]
@@ -95,7 +95,7 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
         Event::FlowState(r) => s.on_flow(&mut r.at, &mut r.flow),
         Event::Wait(r) => {
             s.times([&mut r.at, &mut r.blocked, &mut r.woken]);
-            if r.cause == cause::SOCKET && r.object != 0 {
+            if r.cause == EndedBy::Socket && r.object != 0 {
                 r.object = r.object.wrapping_add(s.flow);
             }
         }
@@ -180,8 +180,8 @@ fn endings(host: &Host, at: MonoNs) -> Vec<Event> {
         end: 0,
         task: TaskId::UNKNOWN,
         result: 0,
-        kind: op::CLOSE,
-        range: range::NONE,
+        kind: OpKind::Close,
+        range: RangeHow::None,
         flags: 0,
         syscall: 0,
         cpu: 0,
@@ -196,7 +196,7 @@ fn endings(host: &Host, at: MonoNs) -> Vec<Event> {
                 ends.insert(r.flow, Some(Event::Op(OpRow { flow: r.flow, task: r.task, ..close })));
             }
             Event::FlowState(r) if r.new == TcpState::Close => _ = ends.insert(r.flow, None),
-            Event::Op(r) if r.kind == op::CLOSE => {
+            Event::Op(r) if r.kind == OpKind::Close => {
                 if let Some(end) = ends.get_mut(&r.flow).filter(|e| matches!(e, Some(Event::Op(_)))) {
                     *end = None;
                 }

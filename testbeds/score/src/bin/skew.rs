@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 use wakepath_model::folder::{Folder, FolderWriter, Host, HostInfo, Options, Overwrite, SYNC_FILE, TableSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{EndpointRow, Event, Side, Table, cause};
+use wakepath_model::rows::{EndedBy, EndpointRow, Event, Side, Table};
 
 /// Splits a host in two, the second with a clock of its own
 #[derive(Parser)]
@@ -130,7 +130,7 @@ fn skew(event: &mut Event, clock: Clock, wall_ns: i64) {
         Event::MessageEnd(r) => [Some(&mut r.at), None, None],
         Event::Endpoint(r) => [Some(&mut r.at), None, None],
         Event::FlowState(r) => [Some(&mut r.at), None, None],
-        Event::Wait(r) => [Some(&mut r.at), Some(&mut r.blocked), (r.cause != cause::OPEN).then_some(&mut r.woken)],
+        Event::Wait(r) => [Some(&mut r.at), Some(&mut r.blocked), (r.cause != EndedBy::Open).then_some(&mut r.woken)],
         Event::Poll(r) => [Some(&mut r.at), Some(&mut r.entry), None],
         Event::Task(r) => [Some(&mut r.at), Some(&mut r.start), None],
         Event::Loss(r) => [Some(&mut r.at), Some(&mut r.from), None],

@@ -2,7 +2,7 @@
 
 use crate::words;
 use wakepath_model::ids::{MonoNs, StrId};
-use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row, witness};
+use wakepath_model::rows::{ExchangeKind, OPEN, SniffedExchangeRow, witness};
 use wakepath_protocols::{Message, Witness, mask};
 
 /// What an open exchange is.
@@ -53,21 +53,21 @@ impl Open {
     }
 
     /// What it is where nothing more will be seen of it.
-    pub fn cut_short(&self) -> u8 {
+    pub fn cut_short(&self) -> ExchangeKind {
         match self.kind {
-            Kind::Asked if self.waits() => exchange_row::REPLY_MISSED,
-            Kind::Asked => exchange_row::ANSWERED,
-            Kind::Missed => exchange_row::REPLY_MISSED,
-            Kind::Reply => exchange_row::REPLY_ONLY,
-            Kind::NoReply => exchange_row::NO_REPLY,
-            Kind::Unsolicited => exchange_row::UNSOLICITED,
+            Kind::Asked if self.waits() => ExchangeKind::ReplyMissed,
+            Kind::Asked => ExchangeKind::Answered,
+            Kind::Missed => ExchangeKind::ReplyMissed,
+            Kind::Reply => ExchangeKind::ReplyOnly,
+            Kind::NoReply => ExchangeKind::NoReply,
+            Kind::Unsolicited => ExchangeKind::Unsolicited,
         }
     }
 }
 
 /// What became of a request that has no reply: the capture's losses may have hidden it.
-pub(super) fn unanswered(open: &Open, lost: MonoNs) -> u8 {
-    if open.doubtful || lost > open.row.request_first { exchange_row::REPLY_MISSED } else { exchange_row::UNANSWERED }
+pub(super) fn unanswered(open: &Open, lost: MonoNs) -> ExchangeKind {
+    if open.doubtful || lost > open.row.request_first { ExchangeKind::ReplyMissed } else { ExchangeKind::Unanswered }
 }
 
 /// A request and a reply that do not belong together after all.

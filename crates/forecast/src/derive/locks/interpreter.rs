@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use wakepath_causality::graph::Index;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::cause;
+use wakepath_model::rows::EndedBy;
 
 /// Least hand-overs that tell.
 const HANDED_OVER_MIN: u64 = 30;
@@ -111,7 +111,7 @@ fn asked(index: &Index, visits: &Visits, process: (HostId, u32), turns: &FxHashS
             let left = cpu.and_then(|cpu| index.displaced(v.host, v.task, cpu, ran, w.blocked));
             runs.push((ran, left.unwrap_or(w.blocked), v.task));
             (ran, cpu) = (ran.max(w.at), Some(w.cpu));
-            if w.cause == cause::PREEMPTED {
+            if w.cause == EndedBy::Preempted {
                 continue;
             }
             if let Some(at) = returned.take() {

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use wakepath_analysis::names::Names;
 use wakepath_causality::graph::Index;
 use wakepath_model::ids::{HostId, MonoNs};
-use wakepath_model::rows::{WaitRow, cause};
+use wakepath_model::rows::{EndedBy, WaitRow};
 
 /// Waits of one program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +35,7 @@ pub(super) fn kept(
         };
         let mut own: Option<Vec<(MonoNs, MonoNs)>> = None;
         for w in waits(index, v.host, v.task, v.from, v.to) {
-            if w.cause != cause::TASK || !is_poll(&w) || !is_holder(&w) {
+            if w.cause != EndedBy::Task || !is_poll(&w) || !is_holder(&w) {
                 continue;
             }
             let calls = own.get_or_insert_with(|| calls(i));

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{OpRow, Table, op};
+use wakepath_model::rows::{OpKind, OpRow, Table};
 
 /// Fewer bytes are no stream: they fit into buffers, and nothing tells what would limit more of them.
 const BYTES_MIN: u64 = 1 << 20;
@@ -55,8 +55,8 @@ impl Moved {
     fn add(&mut self, o: &OpRow) {
         let bytes = u64::try_from(o.result).unwrap_or(0);
         match o.kind {
-            op::SEND => self.sent += bytes,
-            op::RECV => self.read += bytes,
+            OpKind::Send => self.sent += bytes,
+            OpKind::Recv => self.read += bytes,
             _ => return,
         }
         if self.task == o.task {

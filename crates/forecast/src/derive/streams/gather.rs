@@ -5,7 +5,7 @@ use super::find::{Bulk, Side};
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, MonoNs};
-use wakepath_model::rows::{Event, OpRow, Table, WaitRow, cause, op, range};
+use wakepath_model::rows::{EndedBy, Event, OpKind, OpRow, RangeHow, Table, WaitRow};
 
 /// Most entries of each list of a stream. What comes later is not looked at: the begin stands for it.
 const KEPT_MAX: usize = 1 << 17;
@@ -150,14 +150,14 @@ impl Reading<'_> {
             keep(away, &mut seen.is_cut, (known, to));
             self.away_until = to;
         }
-        if w.cause == cause::OPEN || w.state == 0 {
+        if w.cause == EndedBy::Open || w.state == 0 {
             return;
         }
         if self.is_sender {
             if self.waits.len() < WAITS_MAX {
                 self.waits.push(*w);
             }
-        } else if w.cause == cause::SOCKET
+        } else if w.cause == EndedBy::Socket
             && w.object == self.side.flow.0
             && let Some(last) = self.last
         {
@@ -174,7 +174,7 @@ impl Reading<'_> {
 
     fn moved(&mut self, index: &Index, host: HostId, o: &OpRow, seen: &mut Seen) {
         let waits = std::mem::take(&mut self.waits);
-        let is_mine = o.kind == if self.is_sender { op::SEND } else { op::RECV };
+        let is_mine = o.kind == if self.is_sender { OpKind::Send } else { OpKind::Recv };
         if !is_mine || o.result <= 0 || o.end <= o.start {
             return;
         }
@@ -191,7 +191,7 @@ impl Reading<'_> {
         } else {
             keep(&mut seen.reads, &mut seen.is_cut, done);
             keep(&mut seen.arrivals, &mut seen.is_cut, Arrival { at, end: o.end, woke: false });
-            if o.range == range::GAP {
+            if o.range == RangeHow::Gap {
                 seen.missing += self.last.map_or(0, |last| o.start.saturating_sub(last));
             }
         }
