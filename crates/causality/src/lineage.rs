@@ -7,10 +7,11 @@
 use crate::conditions::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Side, Slab};
+use crate::process::runtime::traits;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OPEN, StreamRow, TaskRow, life, runtime, witness};
+use wakepath_model::rows::{OPEN, StreamRow, TaskRow, life, witness};
 
 /// Requests kept of each task: what it makes is told soon after.
 const TAKES_MAX: usize = 4;
@@ -119,7 +120,7 @@ pub(crate) struct Ends(PerTask<End>);
 impl Ends {
     /// A step in a task's life.
     pub(crate) fn task(&mut self, lineage: &Lineage, r: &TaskRow) {
-        if r.runtime != runtime::GO || r.start.0 == 0 {
+        if !traits(r.runtime).tells_ends || r.start.0 == 0 {
             return;
         }
         let (taken, over) = lineage.life_of(r.task);
@@ -230,7 +231,7 @@ impl Lineage {
             // it may be known as one that leads to a reply
             let answers = line.basis == Basis::AfterReply;
             self.lines.entry(r.task).or_insert(Line { answers, ..line });
-        } else if r.runtime == runtime::PYTHON
+        } else if traits(r.runtime).has_loops
             && let Some(of) = self.replied_before(r.parent, r.start)
         {
             self.lines.insert(r.task, Line { of, answers: true, basis: Basis::AfterReply });

@@ -1,12 +1,13 @@
 //! What is learned of the tasks and processes of a host.
 
 use super::ProcessId;
+use super::runtime::{Nature, traits};
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Side};
 use crate::of_tasks::OfTasks;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{TaskRow, life, runtime};
+use wakepath_model::rows::{TaskRow, life};
 
 /// Most connections of a process whose partners are kept.
 const PARTNERS_MAX: usize = 100_000;
@@ -36,18 +37,6 @@ impl Role {
     pub fn is_loop(&self) -> bool {
         self.multiplexes || self.waits_amid
     }
-}
-
-/// Who carries a task's operations, and who named the task.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Nature {
-    /// A thread, or a task whose name is known from its birth on.
-    #[default]
-    Plain,
-    /// A context of an event loop: the loop goes on with others at its own word.
-    Context,
-    /// A task whose name the recorder had to find first, as Tokio's are.
-    NamedLate,
 }
 
 /// A task: of which process, and what it does.
@@ -203,13 +192,12 @@ impl Known {
     pub(crate) fn task(&mut self, r: &TaskRow) {
         self.joins(r);
         let process = self.process_of(r.task);
-        match r.runtime {
-            runtime::TOKIO => {
-                self.tasks.entry(r.task).nature = Nature::NamedLate;
-                self.at(process).named_since.get_or_insert(r.at);
-            }
-            runtime::PYTHON | runtime::NODE => self.tasks.entry(r.task).nature = Nature::Context,
-            _ => {}
+        let nature = traits(r.runtime).nature;
+        if nature != Nature::Plain {
+            self.tasks.entry(r.task).nature = nature;
+        }
+        if nature == Nature::NamedLate {
+            self.at(process).named_since.get_or_insert(r.at);
         }
         let start = self.starts.entry(process.leader());
         start.name = r.comm;

@@ -4,7 +4,7 @@ use super::doing::UnderWay;
 use super::habits::HabitId;
 use super::{Role, Roles};
 use crate::of_tasks::OfTasks;
-use crate::process::known::Nature;
+use crate::process::runtime::Nature;
 
 impl Roles {
     /// Nothing more comes: puts losses in order and decides which processes move requests between tasks.

@@ -5,7 +5,7 @@ use super::habits::CASES_MIN;
 use crate::conditions::holds;
 use crate::exchange::Side;
 use crate::process::ProcessId;
-use crate::process::known::Nature;
+use crate::process::runtime::Nature;
 use wakepath_model::ids::TaskId;
 
 /// How long a request is taken to last at most where too few were replied to (ns). Where enough were, the process's own longest counts.

@@ -9,10 +9,11 @@ use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::{Basis, Ends, Known, Line, Lineage, is_over};
 use crate::process::ProcessId;
+use crate::process::runtime::{Traits, traits};
 use crate::tenures::Tenures;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{HandoverRow, PollRow, StreamRow, TaskRow, life, runtime};
+use wakepath_model::rows::{HandoverRow, PollRow, StreamRow, TaskRow, life};
 
 /// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
 const ANSWERS_MAX: usize = 1 << 20;
@@ -145,9 +146,9 @@ impl LogicalTasks {
         }
     }
 
-    /// What the task works for that makes a call, where its runtime has loops with a thread each (Python).
+    /// What the task works for that makes a call, where its runtime has loops with a thread each.
     fn of_loop(&self, e: &Exchange) -> Option<Line> {
-        if self.for_others.runtimes.get(e.actor) != runtime::PYTHON {
+        if !traits(self.for_others.runtimes.get(e.actor)).has_loops {
             return None;
         }
         match self.lineage.of(e.actor, e.began) {
@@ -318,8 +319,7 @@ impl LogicalTasks {
     pub(super) fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
         if let Some(&task) = self.of.get(&(e.flow, e.request_start)).filter(|_| e.replied)
-            // Node's are named as long as nothing speaks against it: the last part of a reply counts
-            && self.for_others.runtimes.get(task) == runtime::NODE
+            && traits(self.for_others.runtimes.get(task)).is_named_by_last_part
             && !holds("born.told_to_the_end", e.reply_actor == task)
         {
             self.for_others.seen.extend([task, e.reply_actor].into_iter().filter(|&t| t != e.reply_task));
@@ -363,10 +363,11 @@ impl LogicalTasks {
     /// A step in a task's life.
     pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow, habits: &mut HabitTable) {
         self.lineage.task(xs, r);
-        if r.runtime != runtime::NONE {
+        let traits = traits(r.runtime);
+        if traits != Traits::default() {
             *self.for_others.runtimes.entry(r.task) = r.runtime;
         }
-        if r.runtime == runtime::PYTHON {
+        if traits.has_loops {
             self.for_others.resumed.has_loops();
         }
         self.connection_tasks.made(r);

@@ -5,7 +5,7 @@ use super::doing::Doing;
 use crate::conditions::holds;
 use crate::exchange::Exchange;
 use crate::process::ProcessId;
-use crate::process::known::Nature;
+use crate::process::runtime::Nature;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::TaskId;
 
