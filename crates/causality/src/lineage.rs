@@ -10,7 +10,7 @@ use crate::exchange::{ExId, Exchange, Side, Slab};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OPEN, StreamRow, TaskRow, life, runtime, witness};
+use wakepath_model::rows::{OPEN, StreamRow, TaskRow, life, runtime};
 
 /// Requests kept of each task: what it makes is told soon after.
 const TAKES_MAX: usize = 4;
@@ -168,7 +168,7 @@ struct Streams {
 
 impl Streams {
     fn keys(&self, e: &Exchange) -> impl Iterator<Item = (TaskId, u64)> {
-        let is_stream = witness::is_stream(e.witness.0);
+        let is_stream = e.witness.0.is_stream();
         let (reader, stream) = (e.actor, e.witness.1);
         let maker = self.makers.get(reader);
         [reader, maker].into_iter().filter(move |t| is_stream && *t != TaskId::UNKNOWN).map(move |t| (t, stream))
