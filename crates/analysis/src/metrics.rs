@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use wakepath_model::folder::Host;
 use wakepath_model::ids::{CommonNs, MonoNs, SniffedFlowId, StrId};
 use wakepath_model::intern::Interner;
-use wakepath_model::rows::{ExchangeKind, OPEN, SniffedExchangeRow, failed};
+use wakepath_model::rows::{ExchangeKind, Failed, OPEN, SniffedExchangeRow};
 use wakepath_model::words;
 
 /// What a kind without room is called.
@@ -308,11 +308,11 @@ impl Metrics {
         }
         self.limits.late += u64::from(is_late);
         self.limits.requests_in_other_kinds += u64::from(kind.asked == OTHER);
-        let is_rejected = kind.is_http && row.failed == failed::YES && (400..500).contains(&row.status);
+        let is_rejected = kind.is_http && row.failed == Failed::Yes && (400..500).contains(&row.status);
         let caller = &mut self.callers[caller as usize];
         caller.requests += 1;
         caller.rejected += u64::from(is_rejected);
-        caller.failed += u64::from(row.what == ExchangeKind::Unanswered || (row.failed == failed::YES && !is_rejected));
+        caller.failed += u64::from(row.what == ExchangeKind::Unanswered || (row.failed == Failed::Yes && !is_rejected));
     }
 
     fn still_open(&mut self, row: &SniffedExchangeRow, kind: u32, caller: u32) {

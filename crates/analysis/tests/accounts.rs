@@ -9,7 +9,7 @@ use wakepath_analysis::why::{Cause, Reader};
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::Folder;
-use wakepath_model::rows::{Event, message_flag, role};
+use wakepath_model::rows::{Event, MessageRole, message_flag};
 use wakepath_testkit::recording::{Cuts, Recording};
 use wakepath_testkit::script::play;
 
@@ -87,7 +87,7 @@ fn waiting(is_so: bool) -> Recording {
     let mut recording = play(WORKER).expect("the script");
     for event in recording.hosts.iter_mut().flat_map(|h| &mut h.rows) {
         if let Event::Message(m) = event
-            && m.role == role::REQUEST
+            && m.role == MessageRole::Request
             && is_so
         {
             m.flags |= message_flag::AWAITS;

@@ -11,7 +11,7 @@ use crate::process::runtime::traits;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OPEN, StreamRow, TaskRow, life, witness};
+use wakepath_model::rows::{OPEN, StreamRow, TaskRow, life};
 
 /// Requests kept of each task: what it makes is told soon after.
 const TAKES_MAX: usize = 4;
@@ -169,7 +169,7 @@ struct Streams {
 
 impl Streams {
     fn keys(&self, e: &Exchange) -> impl Iterator<Item = (TaskId, u64)> {
-        let is_stream = witness::is_stream(e.witness.0);
+        let is_stream = e.witness.0.is_stream();
         let (reader, stream) = (e.actor, e.witness.1);
         let maker = self.makers.get(reader);
         [reader, maker].into_iter().filter(move |t| is_stream && *t != TaskId::UNKNOWN).map(move |t| (t, stream))

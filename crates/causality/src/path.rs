@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{EndpointRow, witness};
+use wakepath_model::rows::EndpointRow;
 
 /// Where an exchange stands in its direction: the same at both ends.
 type Key = (End, u64);
@@ -184,7 +184,7 @@ impl<'a> Assembler<'a> {
 
     fn rule(e: &Exchange, how: How) -> Rule {
         match how {
-            _ if witness::stands_for_place(e.witness.0) => Rule::Witness,
+            _ if e.witness.0.stands_for_place() => Rule::Witness,
             How::Addresses | How::Peers => Rule::Bytes,
             How::Translated => Rule::BytesTranslated,
         }

@@ -7,7 +7,6 @@ use crate::pairs::Place;
 use fnv::FnvHasher;
 use std::hash::{Hash as _, Hasher as _};
 use wakepath_model::ids::{HostId, MonoNs, StrId};
-use wakepath_model::rows::witness;
 
 /// One side of a span.
 #[derive(Clone, Debug)]
@@ -146,7 +145,7 @@ impl Half {
 /// Where an exchange stands in its flow: the same at both ends and between them.
 pub(crate) fn number(e: &Exchange) -> u64 {
     // datagrams may be lost: their ids say more than their place
-    if witness::stands_for_place(e.witness.0) { e.witness.1 | 1 << 40 } else { e.request_start & 0xffff_ffff }
+    if e.witness.0.stands_for_place() { e.witness.1 | 1 << 40 } else { e.request_start & 0xffff_ffff }
 }
 
 /// The id of the request that an exchange is the root of, from its server's place.

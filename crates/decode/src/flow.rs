@@ -10,7 +10,8 @@ use std::borrow::Cow;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, RangeHow, Side, UNFRAMED, message_flag, role, witness,
+    EndpointRow, FlowNoteRow, MessageEndHow, MessageEndRow, MessageRole, MessageRow, OPEN, RangeHow, Side, UNFRAMED,
+    WitnessKind, message_flag,
 };
 use wakepath_protocols::{
     Border, Dir, EndHow, Likely, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Upgrade, Verdict,
@@ -426,7 +427,7 @@ fn flags(m: &Message<'_>) -> u8 {
 
 impl<S: RowSink> Sink for Out<'_, S> {
     fn message(&mut self, m: &Message<'_>) {
-        let (witness_kind, witness) = m.witnesses.first().map_or((witness::NONE, 0), |w| words::witness(*w));
+        let (witness_kind, witness) = m.witnesses.first().map_or((WitnessKind::None, 0), |w| words::witness(*w));
         let s = &mut *self.sink;
         let [verb, target, detail] = self.speech.message(m, s);
         let row = MessageRow {
@@ -444,10 +445,10 @@ impl<S: RowSink> Sink for Out<'_, S> {
             detail,
             status: m.attrs.status.code.unwrap_or(0),
             role: match m.role {
-                Role::Request | Role::OneWay => role::REQUEST,
-                Role::Reply => role::REPLY,
-                Role::Interim => role::INTERIM,
-                Role::Unsolicited => role::UNSOLICITED,
+                Role::Request | Role::OneWay => MessageRole::Request,
+                Role::Reply => MessageRole::Reply,
+                Role::Interim => MessageRole::Interim,
+                Role::Unsolicited => MessageRole::Unsolicited,
             },
             sent: u8::from(m.dir == self.sent_dir),
             witness_kind,
@@ -473,7 +474,6 @@ impl<S: RowSink> Sink for Out<'_, S> {
             end,
             sent: u8::from(dir == self.sent_dir),
             how,
-            failed: 0,
             detail: StrId::EMPTY,
             ..Default::default()
         });
@@ -491,7 +491,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
             start,
             end: OPEN,
             sent: u8::from(dir == self.sent_dir),
-            how: 0,
+            how: MessageEndHow::NotKnown,
             failed: words::failed(Role::Reply, status.outcome),
             detail,
             ..Default::default()

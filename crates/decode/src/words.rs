@@ -4,7 +4,7 @@ use crate::RowSink;
 use crate::recurring::{Asker, Said};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::StrId;
-use wakepath_model::rows::{end_how, failed, witness};
+use wakepath_model::rows::{Failed, MessageEndHow, WitnessKind};
 use wakepath_protocols::vocabulary::Attribute;
 use wakepath_protocols::{Defect, Dir, EndHow, Maker, Message, Outcome, Processor, Protocol, Role, Status, Witness};
 
@@ -19,42 +19,42 @@ impl Maker for Boxed {
 }
 
 /// What a message says of failure: only a reply can leave it open.
-pub(crate) fn failed(of: Role, outcome: Outcome) -> u8 {
+pub(crate) fn failed(of: Role, outcome: Outcome) -> Failed {
     match outcome {
-        Outcome::Error => failed::YES,
-        Outcome::Unknown if of == Role::Reply => failed::UNKNOWN,
-        Outcome::Unknown | Outcome::Ok => failed::NO,
+        Outcome::Error => Failed::Yes,
+        Outcome::Unknown if of == Role::Reply => Failed::Unknown,
+        Outcome::Unknown | Outcome::Ok => Failed::No,
     }
 }
 
 /// Kind and value of an identifier.
-pub(crate) fn witness(of: Witness) -> (u8, u64) {
+pub(crate) fn witness(of: Witness) -> (WitnessKind, u64) {
     match of {
-        Witness::FastCgi(n) => (witness::FASTCGI, n.into()),
-        Witness::Dns(n) => (witness::DNS, n.into()),
-        Witness::Http2(n) => (witness::HTTP2, n.into()),
-        Witness::Kafka(n) => (witness::KAFKA, n.into()),
-        Witness::Mongo(n) => (witness::MONGO, n.into()),
-        Witness::Memcached(n) => (witness::MEMCACHED, n.into()),
-        Witness::AmqpChannel(n) => (witness::AMQP_CHANNEL, n.into()),
+        Witness::FastCgi(n) => (WitnessKind::Fastcgi, n.into()),
+        Witness::Dns(n) => (WitnessKind::Dns, n.into()),
+        Witness::Http2(n) => (WitnessKind::Http2, n.into()),
+        Witness::Kafka(n) => (WitnessKind::Kafka, n.into()),
+        Witness::Mongo(n) => (WitnessKind::Mongo, n.into()),
+        Witness::Memcached(n) => (WitnessKind::Memcached, n.into()),
+        Witness::AmqpChannel(n) => (WitnessKind::AmqpChannel, n.into()),
         // channels are few and tags count from 1: both fit
         Witness::AmqpDelivery { channel, tag } => {
-            (witness::AMQP_DELIVERY, u64::from(channel) << 48 | tag & !(0xffff << 48))
+            (WitnessKind::AmqpDelivery, u64::from(channel) << 48 | tag & !(0xffff << 48))
         }
-        Witness::X11(n) => (witness::X11, n.into()),
-        Witness::Named(n) => (witness::NAMED, n),
-        Witness::TraceParent { span, .. } => (witness::TRACEPARENT, u64::from_be_bytes(span)),
-        Witness::XRequestId(hash) => (witness::X_REQUEST_ID, hash),
+        Witness::X11(n) => (WitnessKind::X11, n.into()),
+        Witness::Named(n) => (WitnessKind::Named, n),
+        Witness::TraceParent { span, .. } => (WitnessKind::Traceparent, u64::from_be_bytes(span)),
+        Witness::XRequestId(hash) => (WitnessKind::XRequestId, hash),
     }
 }
 
 /// How a message's end became known.
-pub(crate) fn end(how: EndHow) -> u8 {
+pub(crate) fn end(how: EndHow) -> MessageEndHow {
     match how {
-        EndHow::Framed => end_how::FRAMED,
-        EndHow::Close => end_how::CLOSE,
-        EndHow::Turn => end_how::TURN,
-        EndHow::Lost => end_how::LOST,
+        EndHow::Framed => MessageEndHow::Framed,
+        EndHow::Close => MessageEndHow::Close,
+        EndHow::Turn => MessageEndHow::Turn,
+        EndHow::Lost => MessageEndHow::Lost,
     }
 }
 

@@ -6,7 +6,7 @@ use fnv::FnvHasher;
 use std::hash::Hasher as _;
 use wakepath_decode::network::{Sniffer, SnifferOptions};
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{ExchangeKind, FlowRowKind, OPEN, ResetBy, SideHow, end_how};
+use wakepath_model::rows::{ExchangeKind, FlowRowKind, MessageEndHow, OPEN, ResetBy, SideHow};
 use wakepath_wire::packet::{Packet, link};
 use wire::*;
 
@@ -23,7 +23,7 @@ fn one_exchange_with_all_its_times_and_numbers() {
     assert_eq!((e.request_start, e.request_end), (request, request + get("/a").len() as u64));
     assert_eq!((e.reply_start, e.reply_end), ((1 << 32) + 5001, (1 << 32) + 5001 + ok(10).len() as u64));
     assert_eq!((e.request_packets, e.reply_packets, e.missing_bytes), (1, 1, 0));
-    assert_eq!((e.request_how, e.reply_how), (end_how::FRAMED, end_how::FRAMED));
+    assert_eq!((e.request_how, e.reply_how), (MessageEndHow::Framed, MessageEndHow::Framed));
     let f = rows.flow();
     assert_eq!((f.what, f.side, f.reset_by), (FlowRowKind::Fin, SideHow::Handshake, ResetBy::Nobody));
     assert_eq!((f.syn, f.syn_ack, f.ack), (MonoNs(MS), MonoNs(MS + 1000), MonoNs(MS + 2000)));
@@ -142,7 +142,7 @@ fn a_client_that_closes_its_half_still_gets_its_reply() {
     let rows = sniff(&frames);
     assert_eq!(rows.lines(), ["answered GET / 200"]);
     let e = rows.exchanges[0];
-    assert_eq!((e.reply_how, e.reply_last, e.reply_packets), (end_how::CLOSE, MonoNs(6 * MS), 2));
+    assert_eq!((e.reply_how, e.reply_last, e.reply_packets), (MessageEndHow::Close, MonoNs(6 * MS), 2));
     assert_eq!(rows.flow().what, FlowRowKind::Fin);
 }
 

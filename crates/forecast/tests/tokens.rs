@@ -12,7 +12,7 @@ use wakepath_causality::path::{Half, Request, Span};
 use wakepath_forecast::derive::holds::{self, Found};
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndedBy, WaitRow};
+use wakepath_model::rows::{EndedBy, WaitRow, WitnessKind};
 use wakepath_testkit::random::Random;
 use wakepath_testkit::recording::{Cuts, HostRows};
 
@@ -130,7 +130,7 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         one_way: false,
         queued: Queued::No,
         process: wakepath_causality::process::ProcessId::UNKNOWN,
-        witness: (0, 0),
+        witness: (WitnessKind::None, 0),
         murky: false,
         client: ByClient::default(),
         is_internal: false,

@@ -5,7 +5,7 @@
 
 use crate::folder::HostInfo;
 use crate::ids::StrId;
-use crate::rows::{Event, witness};
+use crate::rows::{Event, WitnessKind};
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -162,9 +162,9 @@ impl Anonymous {
     }
 
     /// What stands for an identifier that a client gave, and so may be found in its logs.
-    fn identifier(&self, kind: u8, value: u64) -> u64 {
+    fn identifier(&self, kind: WitnessKind, value: u64) -> u64 {
         match kind {
-            witness::TRACEPARENT | witness::X_REQUEST_ID => self.hashed(value),
+            WitnessKind::Traceparent | WitnessKind::XRequestId => self.hashed(value),
             _ => value,
         }
     }
@@ -205,7 +205,7 @@ mod tests {
             verb,
             protocol: ids[5],
             witness: 42,
-            witness_kind: witness::X_REQUEST_ID,
+            witness_kind: WitnessKind::XRequestId,
             ..Default::default()
         };
         let mut anonymous = Anonymous::new();

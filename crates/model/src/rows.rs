@@ -29,7 +29,7 @@ pub use faults::{FaultRow, NO_OFFSET, access, fault};
 pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, Side, TcpState, UNFRAMED, seen};
 pub use limits::{LimitRow, limit};
 pub use marks::{MarkRow, mark};
-pub use messages::{MessageEndRow, MessageRow, end_how, failed, message_flag, role, witness};
+pub use messages::{Failed, MessageEndHow, MessageEndRow, MessageRole, MessageRow, WitnessKind, message_flag};
 pub use operations::{InputRow, OpKind, OpRow, PollRow, RangeHow, input, op_flag};
 pub use packets::{PacketRow, context};
 pub use placements::PlacementRow;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use wakepath_model::folder::{Folder, FolderWriter, HostInfo, Options, Overwrite};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndedBy, MessageRow, OpKind, OpRow, RangeHow, TaskRow, WaitRow, life, role, witness,
+    AnchorRow, EndedBy, Failed, MessageRole, MessageRow, OpKind, OpRow, RangeHow, TaskRow, WaitRow, WitnessKind, life,
 };
 use wakepath_present::parquet::write_tables;
 
@@ -126,10 +126,10 @@ fn request(at: u64, i: u64, flow: EndpointId, [protocol, verb, target]: [StrId; 
         target,
         detail: StrId::EMPTY,
         status: 0,
-        role: role::REQUEST,
+        role: MessageRole::Request,
         sent: 0,
-        witness_kind: witness::NONE,
-        failed: 0,
+        witness_kind: WitnessKind::None,
+        failed: Failed::No,
         cut: 0,
         flags: 0,
         ..Default::default()

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{requests, told};
-use wakepath_model::rows::{Event, role};
+use wakepath_model::rows::{Event, MessageRole};
 use wakepath_present::text::Style;
 use wakepath_testkit::script::play;
 
@@ -21,7 +21,7 @@ flow c - A
     for row in &mut recording.hosts[0].rows {
         // what is sent is read before the system call returns
         if let Event::Message(m) = row
-            && m.role == role::REPLY
+            && m.role == MessageRole::Reply
         {
             m.at.0 -= 3_000;
         }

@@ -10,9 +10,9 @@ use std::path::Path;
 use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndedBy, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageEndRow,
-    MessageRow, OpKind, OpRow, PollRow, RangeHow, Side, TaskRow, TcpState, UNFRAMED, WaitRow, end_how, life, op_flag,
-    role, seen,
+    AnchorRow, EndedBy, EndpointRow, Event, Failed, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow,
+    MessageEndHow, MessageEndRow, MessageRole, MessageRow, OpKind, OpRow, PollRow, RangeHow, Side, TaskRow, TcpState,
+    UNFRAMED, WaitRow, WitnessKind, life, op_flag, seen,
 };
 
 /// Nanoseconds since 1970 at true time 0.
@@ -264,10 +264,10 @@ impl HostRows {
                 target,
                 detail: StrId::EMPTY,
                 status,
-                role: if status == 0 { role::REQUEST } else { role::REPLY },
+                role: if status == 0 { MessageRole::Request } else { MessageRole::Reply },
                 sent: u8::from(sent),
-                witness_kind: 0,
-                failed: u8::from(status >= 400),
+                witness_kind: WitnessKind::None,
+                failed: if status >= 400 { Failed::Yes } else { Failed::No },
                 cut: 0,
                 flags: 0,
                 ..Default::default()
@@ -284,7 +284,7 @@ impl HostRows {
             start: bytes.start,
             end: bytes.end,
             sent: sent.into(),
-            how: end_how::FRAMED,
+            how: MessageEndHow::Framed,
             ..Default::default()
         };
         self.rows.push(row.into());

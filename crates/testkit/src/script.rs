@@ -74,7 +74,7 @@ use crate::recording::{HEAD_BYTES, HostRows, Recording};
 use crate::truth::Call;
 use std::collections::BTreeMap;
 use steps::Step;
-use wakepath_model::rows::{life, runtime, witness};
+use wakepath_model::rows::{WitnessKind, life, runtime};
 
 const US: u64 = 1_000;
 const REQUEST_BYTES: u64 = 80;
@@ -402,12 +402,12 @@ impl Player {
                     h.is_relayed();
                 }
                 if f.has_ids {
-                    h.bears(witness::X_REQUEST_ID, range.start);
+                    h.bears(WitnessKind::XRequestId, range.start);
                 }
                 if f.has_streams
                     && let Some(a) = self.asked.get(name)
                 {
-                    h.bears(witness::HTTP2, a.call as u64 + 1);
+                    h.bears(WitnessKind::Http2, a.call as u64 + 1);
                 }
             }
         }

@@ -180,7 +180,7 @@ impl Script {
         (r.request_first, r.request_head) = (keys.time("first"), keys.time("head"));
         (r.reply_first, r.reply_head, r.reply_last) = (keys.time("rfirst"), keys.time("rhead"), keys.time("last"));
         r.status = keys.number("status").unwrap_or(0) as u16;
-        r.failed = keys.number("failed").unwrap_or(u64::from(r.status >= 400)) as u8;
+        r.failed = code(keys.number("failed").unwrap_or(u64::from(r.status >= 400)), words);
         r.missing_bytes = keys.number("missing").unwrap_or(0) as u32;
         self.steps.push(Step::Exchange(keys.number("source").unwrap_or(0) as u16, r));
     }

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use support::{Tested, run, stderr, stdout, wakepath};
 use wakepath_model::folder::Folder;
-use wakepath_model::rows::{Event, Table};
+use wakepath_model::rows::{Event, MessageRole, Table};
 
 const PROTOCOLS: [&str; 9] = ["http", "httptwo", "fastcgi", "postgres", "mysql", "redis", "mongo", "kafka", "amqp"];
 const FORMS: [&str; 9] = [
@@ -111,7 +111,9 @@ fn check(vantage: &str, folder: &Path) -> Tested {
     for host in folder.hosts() {
         for event in host.events(Table::Message.into(), ..).chain(host.events(Table::SniffedExchange.into(), ..)) {
             match event {
-                Event::Message(m) if m.role == 1 && m.sent == 0 => targets.push(host.text(m.target).to_owned()),
+                Event::Message(m) if m.role == MessageRole::Request && m.sent == 0 => {
+                    targets.push(host.text(m.target).to_owned())
+                }
                 Event::SniffedExchange(x) => targets.push(host.text(x.target).to_owned()),
                 _ => {}
             }

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::Once;
 use support::{Tested, run, stderr, stdout, wakepath};
 use wakepath_model::folder::{Folder, TableSet};
-use wakepath_model::rows::{Event, InputRow, MessageRow, OpRow};
+use wakepath_model::rows::{Event, InputRow, MessageRole, MessageRow, OpRow};
 
 /// Two clients at once, each with its own request, to an event loop that asks itself for each: what is told of it.
 const SERVER: &str = r#"
@@ -106,7 +106,7 @@ fn a_command_runs_isolated_and_its_status_is_passed_on() -> Tested {
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     assert!(stderr(&output).contains("recorded "), "{}", stderr(&output));
     let rows = rows(&folder);
-    let received = rows.messages.iter().filter(|m| m.role == 1 && m.sent == 0).count();
+    let received = rows.messages.iter().filter(|m| m.role == MessageRole::Request && m.sent == 0).count();
     assert_eq!(received, 40, "each of the pipelined requests is one");
     assert!(rows.inputs.iter().all(|i| i.isolated == 1) && rows.inputs.len() >= 44, "{} inputs", rows.inputs.len());
     let lost: Vec<_> = rows.losses.iter().filter(|l| l.0.starts_with("loss.")).collect();
@@ -227,7 +227,7 @@ fn both_vantages_at_once_make_one_row_an_operation() -> Tested {
     moved.sort_unstable();
     moved.dedup();
     assert_eq!(moved.len(), all, "no byte is told twice");
-    let received = rows.messages.iter().filter(|m| m.role == 1 && m.sent == 0).count();
+    let received = rows.messages.iter().filter(|m| m.role == MessageRole::Request && m.sent == 0).count();
     assert_eq!(received, 40, "also of reads whose bytes the kernel could not see");
     assert!(rows.inputs.iter().all(|i| i.isolated == 1) && rows.inputs.len() >= 44);
     Ok(())

@@ -7,7 +7,7 @@ use wakepath_causality::exchange::Side;
 use wakepath_causality::path::Half;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId};
-use wakepath_model::rows::{self, Event, OPEN, Table, witness};
+use wakepath_model::rows::{self, Event, OPEN, Table, WitnessKind};
 
 /// One direction at one endpoint.
 type Way = (HostId, EndpointId, bool);
@@ -158,7 +158,7 @@ impl Marks {
     /// What was said on a connection that callers use in turns. Where several use it at once, who is before or behind a request says
     /// nothing of it.
     fn list_of_turns(&self, h: &Half) -> Option<&Vec<(u64, Rid)>> {
-        let has_streams = h.exchange.witness.0 == witness::HTTP2;
+        let has_streams = h.exchange.witness.0 == WitnessKind::Http2;
         self.list(h).filter(|_| !h.exchange.murky && !has_streams)
     }
 

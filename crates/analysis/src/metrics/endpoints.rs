@@ -12,7 +12,7 @@ use wakepath_causality::process::ProcessId;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId, StrId, TaskId};
-use wakepath_model::rows::{Event, ExchangeKind, OPEN, SniffedExchangeRow, Table, failed};
+use wakepath_model::rows::{Event, ExchangeKind, Failed, OPEN, SniffedExchangeRow, Table};
 
 const TABLES: [Table; 7] =
     [Table::Op, Table::Message, Table::MessageEnd, Table::Endpoint, Table::FlowState, Table::Task, Table::FlowNote];
@@ -170,9 +170,9 @@ fn as_row(e: &Exchange, host: HostId, is_over: bool) -> SniffedExchangeRow {
     (row.protocol, row.verb, row.target, row.detail) = (e.protocol, e.verb, e.target, e.detail);
     row.status = e.status;
     row.failed = match e {
-        _ if e.failed => failed::YES,
-        _ if e.outcome_unknown => failed::UNKNOWN,
-        _ => failed::NO,
+        _ if e.failed => Failed::Yes,
+        _ if e.outcome_unknown => Failed::Unknown,
+        _ => Failed::No,
     };
     row.what = match e {
         _ if e.one_way => ExchangeKind::NoReply,

@@ -3,7 +3,7 @@
 use crate::histogram::Histogram;
 use std::borrow::Cow;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{ExchangeKind, OPEN, SniffedExchangeRow, failed};
+use wakepath_model::rows::{ExchangeKind, Failed, OPEN, SniffedExchangeRow};
 
 /// Status codes told apart in one tally; the others are counted together.
 const STATUSES_MAX: usize = 32;
@@ -93,8 +93,8 @@ impl Counts {
 
     fn answered(&mut self, r: &SniffedExchangeRow, http: bool) {
         match (r.failed, http && (400..500).contains(&r.status)) {
-            (failed::NO, _) => self.succeeded += 1,
-            (failed::UNKNOWN, _) => self.outcome_unknown += 1,
+            (Failed::No, _) => self.succeeded += 1,
+            (Failed::Unknown, _) => self.outcome_unknown += 1,
             (_, true) => self.rejected += 1,
             (_, false) => self.failed += 1,
         }

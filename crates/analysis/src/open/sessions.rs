@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, OpKind, Table, WaitRow, life, role};
+use wakepath_model::rows::{Event, MessageRole, OpKind, Table, WaitRow, life};
 
 /// The protocol's id.
 pub(super) const POSTGRES: &str = "proto.postgres";
@@ -128,7 +128,9 @@ fn said(folder: &Folder) -> FxHashMap<HostId, Vec<Said>> {
                 Event::Task(r) if r.what == life::EXIT => {
                     flows.retain(|flow, _| readers.get(flow) != Some(&r.task));
                 }
-                Event::Message(r) if r.role == role::REQUEST && r.sent == 0 && host.text(r.protocol) == POSTGRES => {
+                Event::Message(r)
+                    if r.role == MessageRole::Request && r.sent == 0 && host.text(r.protocol) == POSTGRES =>
+                {
                     if flows.len() >= HELD_MAX && !flows.contains_key(&r.flow) {
                         continue;
                     }

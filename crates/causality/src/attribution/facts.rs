@@ -15,7 +15,7 @@ use crate::roles::Roles;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OPEN, witness};
+use wakepath_model::rows::OPEN;
 
 /// What is known of one host.
 pub(super) struct Facts<'a> {
@@ -129,7 +129,7 @@ impl<'a> Facts<'a> {
             }
             match found {
                 None => found = Some(x),
-                Some(f) if xs.get(f).flow == xs.get(x).flow && !witness::names_exchange(xs.get(x).witness.0) => {
+                Some(f) if xs.get(f).flow == xs.get(x).flow && !xs.get(x).witness.0.names_exchange() => {
                     if xs.get(x).number < xs.get(f).number {
                         found = Some(x);
                     }
@@ -164,9 +164,7 @@ impl<'a> Facts<'a> {
         let e = xs.get(x);
         let process = self.state(x).process;
         let is_before = |y: &ExId| self.state(*y).process == process && xs.get(*y).number < e.number;
-        self.state(x).request.is_put_off
-            && !witness::names_exchange(e.witness.0)
-            && self.on_flow(e.flow).iter().any(is_before)
+        self.state(x).request.is_put_off && !e.witness.0.names_exchange() && self.on_flow(e.flow).iter().any(is_before)
     }
 
     /// Whether a request may wait for the one before it on its flow.

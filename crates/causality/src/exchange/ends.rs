@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{EndpointRow, MessageRow, OPEN, OpKind, OpRow, held, role};
+use wakepath_model::rows::{EndpointRow, MessageRole, MessageRow, OPEN, OpKind, OpRow, held};
 
 /// How long an end whose descriptor was closed is kept: another process may have the socket too. This and the next bound memory, not
 /// what is linked.
@@ -270,11 +270,11 @@ impl Ep {
     pub(super) fn direction_of(&mut self, r: &MessageRow) -> Option<bool> {
         let sender = |sent: Side, received: Side| if r.sent == 1 { sent } else { received };
         match r.role {
-            role::REQUEST => {
+            MessageRole::Request => {
                 self.side.get_or_insert(sender(Side::Client, Side::Server));
                 Some(true)
             }
-            role::REPLY => {
+            MessageRole::Reply => {
                 self.side.get_or_insert(sender(Side::Server, Side::Client));
                 Some(false)
             }

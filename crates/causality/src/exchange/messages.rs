@@ -6,7 +6,7 @@ use super::{Engine, Steps};
 use crate::slab::ExId;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{MessageEndRow, MessageRow, OPEN, end_how, failed, message_flag, role, witness};
+use wakepath_model::rows::{Failed, MessageEndHow, MessageEndRow, MessageRole, MessageRow, OPEN, message_flag};
 
 /// What a request's message says, and the operations that moved its first byte and the last of its head.
 fn asked(r: &MessageRow, side: Side, first: Option<Span>, last: Option<Span>) -> Exchange {
@@ -35,7 +35,7 @@ impl<S: Steps> Engine<S> {
     /// A message.
     pub fn message(&mut self, r: &MessageRow) {
         let ep = self.eps.at(r.flow, r.at);
-        ep.traits.interleaves |= witness::interleaves(r.witness_kind);
+        ep.traits.interleaves |= r.witness_kind.interleaves();
         let Some(is_request) = ep.direction_of(r) else { return self.told_unasked(r) };
         let Some(side) = ep.side else { return };
         let early = ep.early.take().map(|early| *early);
@@ -55,7 +55,7 @@ impl<S: Steps> Engine<S> {
         }
         let Some(ep) = self.eps.get_mut(&r.flow) else { return };
         let by_turn = r.flags & message_flag::BY_TURN != 0;
-        let is_named = witness::names_exchange(r.witness_kind);
+        let is_named = r.witness_kind.names_exchange();
         if ep.traits.is_unpaired && !is_named {
             ep.replies.forget_before(r.start);
             ep.replies.explained_to = if r.end == OPEN { r.start } else { r.end };
@@ -104,7 +104,7 @@ impl<S: Steps> Engine<S> {
     /// A message that neither asks nor answers. Where turns alone would pair it, no turn of its process does from here on. What is told
     /// before the first request may answer one from before the recording.
     fn told_unasked(&mut self, r: &MessageRow) {
-        let Some(ep) = self.eps.get(&r.flow).filter(|_| r.role == role::UNSOLICITED) else { return };
+        let Some(ep) = self.eps.get(&r.flow).filter(|_| r.role == MessageRole::Unsolicited) else { return };
         let may_answer = ep.traits.met && !ep.traits.ever_requested;
         let (process, is_clients) = (self.steps.process_of(ep.user()), ep.side == Some(Side::Client));
         if r.flags & message_flag::BY_TURN != 0 && !may_answer {
@@ -122,8 +122,8 @@ impl<S: Steps> Engine<S> {
         e.reply_end = r.end;
         e.open_ended = r.end == OPEN;
         e.status = r.status;
-        e.failed = r.failed == failed::YES;
-        e.outcome_unknown = r.failed == failed::UNKNOWN;
+        e.failed = r.failed == Failed::Yes;
+        e.outcome_unknown = r.failed == Failed::Unknown;
         if r.detail != StrId::EMPTY {
             e.detail = r.detail;
         }
@@ -192,7 +192,7 @@ impl<S: Steps> Engine<S> {
         }
         let at = last.map_or(r.at, |s| s.at);
         let mut actor = last.map_or(TaskId::UNKNOWN, |s| s.actor);
-        if side == Side::Client && witness::is_stream(r.witness_kind) {
+        if side == Side::Client && r.witness_kind.is_stream() {
             actor = self.asking.remove(&(actor, r.witness)).unwrap_or(actor);
         }
         let is_unpaired = by_turn && self.steps.pushes(self.steps.process_of(actor), side);
@@ -285,7 +285,7 @@ impl<S: Steps> Engine<S> {
         }
         let Some(x) = found else { return };
         let Some(ep) = self.eps.get_mut(&r.flow) else { return };
-        if !is_request_dir && r.how != 0 && ep.replies.leaves_gap(r.start, r.end) {
+        if !is_request_dir && r.how != MessageEndHow::NotKnown && ep.replies.leaves_gap(r.start, r.end) {
             self.become_murky(r.flow, r.at);
             return;
         }
@@ -302,17 +302,17 @@ impl<S: Steps> Engine<S> {
             return;
         }
         match (r.how, r.failed) {
-            (_, failed::YES) => (e.failed, e.outcome_unknown) = (true, false),
-            (0, failed::NO) => e.outcome_unknown = false,
-            (0, failed::UNKNOWN) => e.outcome_unknown = !e.failed,
+            (_, Failed::Yes) => (e.failed, e.outcome_unknown) = (true, false),
+            (MessageEndHow::NotKnown, Failed::No) => e.outcome_unknown = false,
+            (MessageEndHow::NotKnown, Failed::Unknown) => e.outcome_unknown = !e.failed,
             _ => {}
         }
         if r.detail != StrId::EMPTY {
             e.detail = r.detail;
         }
         match r.how {
-            0 => {}
-            end_how::LOST => {
+            MessageEndHow::NotKnown => {}
+            MessageEndHow::Lost => {
                 e.open_ended = true;
                 // nobody follows it any more
                 if ep.traits.interleaves {
@@ -331,7 +331,7 @@ impl<S: Steps> Engine<S> {
                     ep.replies.explained_to = ep.replies.explained_to.max(r.end);
                 }
                 let e = self.xs.get_mut(x);
-                if r.end != OPEN && (reached >= r.end || r.how != end_how::FRAMED) {
+                if r.end != OPEN && (reached >= r.end || r.how != MessageEndHow::Framed) {
                     let at = e.ended;
                     self.close(r.flow, x, at, true);
                 }

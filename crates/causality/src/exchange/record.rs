@@ -3,7 +3,7 @@
 use super::opening::Opening;
 use crate::process::ProcessId;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{OPEN, OpRow};
+use wakepath_model::rows::{OPEN, OpRow, WitnessKind};
 
 /// Which side of an exchange an endpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -135,7 +135,7 @@ pub struct Exchange {
     /// The process of `task`: the number of its leading task.
     pub process: ProcessId,
     /// Witness kind and value.
-    pub witness: (u8, u64),
+    pub witness: (WitnessKind, u64),
     /// Which reply is whose is not known: messages of its flow were missed, or several requests use it and nobody knows its protocol.
     pub murky: bool,
     /// What the client did.
@@ -183,7 +183,7 @@ impl Exchange {
             queued: Queued::No,
             awaits: false,
             process: ProcessId::UNKNOWN,
-            witness: (0, 0),
+            witness: (WitnessKind::None, 0),
             murky: false,
             client: ByClient::default(),
             is_internal: false,

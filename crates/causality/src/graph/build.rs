@@ -16,8 +16,8 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{
-    EndedBy, EndpointRow, Event, FaultRow, LimitRow, MessageRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow,
-    ResentRow, Row, StayRow, Table, TaskRow, TcpState, WaitRow, fault, held, limit, role,
+    EndedBy, EndpointRow, Event, FaultRow, LimitRow, MessageRole, MessageRow, OpKind, OpRow, PacketRow, ParkRow,
+    PollRow, RanRow, ResentRow, Row, StayRow, Table, TaskRow, TcpState, WaitRow, fault, held, limit,
 };
 
 /// How long the endpoints of a flow that is gone are remembered, since the other end may still be announced.
@@ -176,7 +176,7 @@ fn asked(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
 
 /// Somebody received a request.
 fn is_asked(r: &MessageRow) -> bool {
-    r.role == role::REQUEST && r.sent == 0
+    r.role == MessageRole::Request && r.sent == 0
 }
 
 /// The words of what was asked for, and names of tasks: there are no more of these than a recording has strings.

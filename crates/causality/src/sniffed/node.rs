@@ -6,7 +6,7 @@ use crate::exchange::{Exchange, Side};
 use crate::pairs::Place;
 use crate::request::{Half, Wire, number};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId};
-use wakepath_model::rows::{ExchangeKind, OPEN, SniffedExchangeRow, failed, witness};
+use wakepath_model::rows::{ExchangeKind, Failed, OPEN, SniffedExchangeRow};
 
 pub(crate) type NodeId = u64;
 
@@ -27,7 +27,7 @@ pub(crate) struct ByteKey {
 impl ByteKey {
     /// Of an exchange at one of its ends. `None` where its numbers are not those of the other end.
     pub(crate) fn of(p: &Place, e: &Exchange) -> Option<ByteKey> {
-        if p.family < 2 || p.protocol != TCP && !witness::stands_for_place(e.witness.0) {
+        if p.family < 2 || p.protocol != TCP && !e.witness.0.stands_for_place() {
             return None;
         }
         let (here, there) = ((p.laddr, p.lport), (p.raddr, p.rport));
@@ -162,8 +162,8 @@ impl Node {
             target: r.target,
             detail: r.detail,
             status: r.status,
-            failed: r.failed == failed::YES,
-            outcome_unknown: r.failed == failed::UNKNOWN || r.what != ExchangeKind::Answered,
+            failed: r.failed == Failed::Yes,
+            outcome_unknown: r.failed == Failed::Unknown || r.what != ExchangeKind::Answered,
             reset: !replied && self.is_reset,
             cut: !replied && !self.is_reset,
             unfinished: r.what == ExchangeKind::Open,

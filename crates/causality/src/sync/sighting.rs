@@ -7,9 +7,7 @@ use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use wakepath_model::folder::{Host, TableSet};
 use wakepath_model::ids::EndpointId;
-use wakepath_model::rows::{
-    EndpointRow, Event, MessageRow, OpKind, OpRow, PacketRow, RangeHow, Table, TcpState, seen, witness,
-};
+use wakepath_model::rows::{EndpointRow, Event, MessageRow, OpKind, OpRow, PacketRow, RangeHow, Table, TcpState, seen};
 
 /// By what a message was recognised on both hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -221,7 +219,7 @@ impl<'a> Sightings<'a> {
     }
 
     fn message(&self, r: &MessageRow) -> Option<Sighting> {
-        if !witness::stands_for_place(r.witness_kind) {
+        if !r.witness_kind.stands_for_place() {
             return None;
         }
         let d = self.datagrams.get(&r.flow)?;
@@ -229,7 +227,7 @@ impl<'a> Sightings<'a> {
         // addresses may be unknown at the end that is not connected: ports, identifier and question have to do
         let ports = if sent { d.ports } else { (d.ports.1, d.ports.0) };
         let ports = u64::from(ports.0) << 16 | u64::from(ports.1);
-        let key = mix(mix(ports, r.witness), u64::from(r.role));
+        let key = mix(mix(ports, r.witness), r.role as u64);
         let key = mix_bytes(key, self.host.text(r.target).as_bytes());
         let at = if sent && d.start == r.start { d.entry } else { r.at.0 };
         // a send whose entry is not known bounds nothing

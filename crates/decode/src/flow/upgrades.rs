@@ -43,11 +43,11 @@ mod tests {
     use crate::recurring::Said;
     use wakepath_model::ids::StrId;
     use wakepath_model::intern::Interner;
-    use wakepath_model::rows::{Event, Row};
+    use wakepath_model::rows::{Event, MessageRole, Row};
 
     /// Protocol, verb and role of each message.
     #[derive(Default)]
-    struct Messages(Vec<(String, String, u8)>, Interner);
+    struct Messages(Vec<(String, String, MessageRole)>, Interner);
 
     impl RowSink for Messages {
         fn push<R: Row>(&mut self, row: &R) {
@@ -80,7 +80,7 @@ mod tests {
             let moved = start..at[usize::from(sent)];
             flow.bytes(EndpointId(1), MonoNs(i as u64 + 1), sent, moved, bytes, &mut sink);
         }
-        let asks = |m: &&(String, String, u8)| m.2 == wakepath_model::rows::role::REQUEST;
+        let asks = |m: &&(String, String, MessageRole)| m.2 == MessageRole::Request;
         sink.0.iter().filter(asks).map(|m| (m.0.clone(), m.1.clone())).collect()
     }
 

@@ -20,7 +20,7 @@ use open::{Kind, Number, Open, Part, apart, has, has_any, reused, same_question,
 use std::collections::VecDeque;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, SniffedFlowId, StrId};
-use wakepath_model::rows::{ExchangeKind, OPEN, SniffedExchangeRow, end_how, witness};
+use wakepath_model::rows::{ExchangeKind, MessageEndHow, OPEN, SniffedExchangeRow, WitnessKind};
 use wakepath_protocols::{Dir, Message};
 
 /// Messages of one flow that are not at their ends, or wait for replies.
@@ -171,7 +171,7 @@ impl ExchangeTracker {
         if let Number::Own(kind, value) = number {
             if let Some(i) = self.opens.iter().position(|o| o.waits() && has(&o.row, kind, value)) {
                 let old = &mut self.opens[i];
-                if kind == witness::DNS && old.question == open.question {
+                if kind == WitnessKind::Dns && old.question == open.question {
                     // The same question again: its answer answers both, and was waited for from the first on.
                     old.row.request_packets = old.row.request_packets.saturating_add(1);
                     return;
@@ -202,7 +202,7 @@ impl ExchangeTracker {
         let found = match number {
             Number::Own(kind, value) => {
                 let found = self.opens.iter().position(|o| {
-                    o.waits() && has(&o.row, kind, value) && (kind != witness::DNS || same_question(o, m))
+                    o.waits() && has(&o.row, kind, value) && (kind != WitnessKind::Dns || same_question(o, m))
                 });
                 // Replies were hidden: if its own was among them, this one answers a later request of the same number.
                 let unsure = found.filter(|&i| self.opens[i].doubtful && reused(kind));
@@ -309,7 +309,7 @@ impl ExchangeTracker {
         part.done = true;
         let start = if d == 0 { row.request_start } else { row.reply_start };
         let how = if d == 0 { row.request_how } else { row.reply_how };
-        let last = if how == end_how::LOST { MonoNs(0) } else { timeline.last(start, end) };
+        let last = if how == MessageEndHow::Lost { MonoNs(0) } else { timeline.last(start, end) };
         let packets = timeline.packets_until(end).wrapping_sub(part.packets_before).max(1);
         let missing = timeline.missing_before(end).saturating_sub(part.missing_before);
         row.missing_bytes = row.missing_bytes.saturating_add(missing.try_into().unwrap_or(u32::MAX));
@@ -411,14 +411,14 @@ impl ExchangeTracker {
                 let timeline = &self.timelines[0];
                 row.request_packets = timeline.packets_until(timeline.end()).wrapping_sub(asked.packets_before);
                 row.request_last = timeline.latest(row.request_start, timeline.end());
-                (row.request_end, row.request_how) = (OPEN, 0);
+                (row.request_end, row.request_how) = (OPEN, MessageEndHow::NotKnown);
             }
             if answered.begun && !answered.done {
                 let timeline = &self.timelines[1];
                 row.reply_packets = timeline.packets_until(timeline.end()).wrapping_sub(answered.packets_before);
                 row.reply_last = timeline.latest(row.reply_start, timeline.end());
                 // What was closed inside a message ends where the stream did.
-                let end = if over { (timeline.end(), end_how::CLOSE) } else { (OPEN, 0) };
+                let end = if over { (timeline.end(), MessageEndHow::Close) } else { (OPEN, MessageEndHow::NotKnown) };
                 (row.reply_end, row.reply_how) = end;
             }
             self.write(open.row, what, out);

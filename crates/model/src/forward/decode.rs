@@ -6,7 +6,7 @@ use super::{
 };
 use crate::folder::HostInfo;
 use crate::ids::{MonoNs, SniffedFlowId, StrId};
-use crate::rows::{AnchorRow, Event, LossRow, OPEN, SniffedExchangeRow, SniffedFlowRow, failed};
+use crate::rows::{AnchorRow, Event, Failed, LossRow, OPEN, SniffedExchangeRow, SniffedFlowRow};
 use crate::table::UnknownCode;
 
 /// Why bytes are no frame.
@@ -221,7 +221,7 @@ impl<I: FnMut(&[u8]) -> StrId> Reader<'_, '_, I> {
             }
         }
         if has(exchange::WITNESS) {
-            r.witness_kind = self.c.byte()?;
+            r.witness_kind = self.c.byte()?.try_into()?;
         }
         if has(exchange::MISSING) {
             r.missing_bytes = self.c.varint32()?;
@@ -230,14 +230,14 @@ impl<I: FnMut(&[u8]) -> StrId> Reader<'_, '_, I> {
             r.interim = self.c.byte()?;
         }
         r.failed = match (has(exchange::FAILED), has(exchange::OUTCOME_UNKNOWN)) {
-            (true, _) => failed::YES,
-            (_, true) => failed::UNKNOWN,
-            _ => failed::NO,
+            (true, _) => Failed::Yes,
+            (_, true) => Failed::Unknown,
+            _ => Failed::No,
         };
         r.cut = u8::from(has(exchange::CUT));
         r.what = self.c.byte()?.try_into()?;
         let how = self.c.byte()?;
-        (r.request_how, r.reply_how) = (how >> 4, how & 15);
+        (r.request_how, r.reply_how) = ((how >> 4).try_into()?, (how & 15).try_into()?);
         r.status = u16::try_from(self.c.varint()?).map_err(|_| Bad::Contents)?;
         (r.request_packets, r.reply_packets) = (self.c.varint32()?, self.c.varint32()?);
         (r.protocol, r.verb, r.target) = (self.text()?, self.text()?, self.text()?);

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::folder::HostInfo;
 use crate::ids::StrId;
-use crate::rows::{AnchorRow, Event, LossRow, OPEN, SniffedExchangeRow, SniffedFlowRow, failed};
+use crate::rows::{AnchorRow, Event, Failed, LossRow, OPEN, SniffedExchangeRow, SniffedFlowRow};
 
 /// Packs the rows of one sender. After the first frames it allocates nothing.
 pub struct Encoder {
@@ -178,7 +178,7 @@ impl Encoder {
         self.flows[flow].exchange(r);
         mask |= self.identifiers(r);
         mask |= self.anomalies(r);
-        self.body.extend_from_slice(&[r.what as u8, r.request_how.min(15) << 4 | r.reply_how.min(15)]);
+        self.body.extend_from_slice(&[r.what as u8, (r.request_how as u8) << 4 | r.reply_how as u8]);
         varint(&mut self.body, u64::from(r.status));
         varint(&mut self.body, u64::from(r.request_packets));
         varint(&mut self.body, u64::from(r.reply_packets));
@@ -237,7 +237,7 @@ impl Encoder {
             }
         }
         if r.witness != 0 {
-            self.body.push(r.witness_kind);
+            self.body.push(r.witness_kind as u8);
         }
         mask
     }
@@ -254,8 +254,8 @@ impl Encoder {
             self.body.push(r.interim);
         }
         mask |= match r.failed {
-            failed::NO => 0,
-            failed::YES => exchange::FAILED,
+            Failed::No => 0,
+            Failed::Yes => exchange::FAILED,
             _ => exchange::OUTCOME_UNKNOWN,
         };
         mask | if r.cut != 0 { exchange::CUT } else { 0 }

@@ -63,8 +63,9 @@ prop_compose! {
         packets in any::<[u32; 2]>(),
         missing_bytes in small(any::<u32>(), 0),
         s in prop::array::uniform4(string()),
-        (status, what, kind, flags, how, interim) in
-            (any::<u16>(), select(ExchangeKind::ALL), any::<u8>(), 0u8..6, 0u8..=255, small(any::<u8>(), 0)),
+        (status, interim, cut) in (any::<u16>(), small(any::<u8>(), 0), 0u8..2),
+        (what, kind, failed) in (select(ExchangeKind::ALL), select(WitnessKind::ALL), select(Failed::ALL)),
+        (request_how, reply_how) in (select(MessageEndHow::ALL), select(MessageEndHow::ALL)),
     ) -> Event {
         Event::SniffedExchange(SniffedExchangeRow {
             at: t[0], flow: SniffedFlowId(flow),
@@ -74,8 +75,8 @@ prop_compose! {
             witness: w[0], trace: w[1], span: w[2], request_id: w[3],
             request_packets: packets[0], reply_packets: packets[1], missing_bytes,
             protocol: s[0], verb: s[1], target: s[2], detail: s[3],
-            status, what, witness_kind: if w[0] == 0 { 0 } else { kind },
-            failed: flags % 3, cut: flags / 3, request_how: how >> 4, reply_how: how & 15, interim,
+            status, what, witness_kind: if w[0] == 0 { WitnessKind::None } else { kind },
+            failed, cut, request_how, reply_how, interim,
             ..Default::default()
         })
     }
@@ -311,8 +312,8 @@ fn a_record_is_small_against_the_packets_it_stands_for() {
             target: StrId(4 + (i % 2) as u32),
             status: 200,
             what: ExchangeKind::Answered,
-            request_how: end_how::FRAMED,
-            reply_how: end_how::FRAMED,
+            request_how: MessageEndHow::Framed,
+            reply_how: MessageEndHow::Framed,
             ..SniffedExchangeRow::default()
         }));
     }

@@ -1,32 +1,38 @@
 //! Messages, and their ends.
 
-use super::{OPEN, names};
+use super::OPEN;
 use crate::ids::{EndpointId, MonoNs, StrId};
-use crate::table;
 use crate::table::{Kind, Value, computed, optional};
+use crate::{codes, table};
 
-/// Roles of a message.
-pub mod role {
-    /// Asks for a reply.
-    pub const REQUEST: u8 = 1;
-    /// Answers a request.
-    pub const REPLY: u8 = 2;
-    /// Precedes the reply of the same request (HTTP 1xx).
-    pub const INTERIM: u8 = 3;
-    /// Answers nothing and asks nothing.
-    pub const UNSOLICITED: u8 = 4;
+codes! {
+    /// Roles of a message.
+    MessageRole(u8) {
+        /// Asks for a reply.
+        Request = 1 => "request",
+        /// Answers a request.
+        Reply = 2 => "reply",
+        /// Precedes the reply of the same request (HTTP 1xx).
+        Interim = 3 => "interim",
+        /// Answers nothing and asks nothing.
+        Unsolicited = 4 => "unsolicited",
+    }
 }
 
-/// How a message's end became known.
-pub mod end_how {
-    /// By the protocol's framing.
-    pub const FRAMED: u8 = 1;
-    /// The flow changed direction.
-    pub const TURN: u8 = 2;
-    /// The flow ended.
-    pub const CLOSE: u8 = 3;
-    /// Framing was lost: the end is not known.
-    pub const LOST: u8 = 4;
+codes! {
+    /// How a message's end became known.
+    MessageEndHow(u8) {
+        /// Not known.
+        NotKnown = 0 => "",
+        /// By the protocol's framing.
+        Framed = 1 => "framed",
+        /// The flow changed direction.
+        Turn = 2 => "turn",
+        /// The flow ended.
+        Close = 3 => "close",
+        /// Framing was lost: the end is not known.
+        Lost = 4 => "lost",
+    }
 }
 
 /// What else is known of a message, as bits.
@@ -44,56 +50,63 @@ pub mod message_flag {
     pub const BY_TURN: u8 = 16;
 }
 
-/// Kinds of witness.
-pub mod witness {
-    /// None.
-    pub const NONE: u8 = 0;
-    /// FastCGI request id.
-    pub const FASTCGI: u8 = 1;
-    /// DNS id.
-    pub const DNS: u8 = 2;
-    /// Hash of a `traceparent` span id.
-    pub const TRACEPARENT: u8 = 3;
-    /// Hash of an `x-request-id`.
-    pub const X_REQUEST_ID: u8 = 4;
-    /// HTTP/2 stream id.
-    pub const HTTP2: u8 = 5;
-    /// Kafka correlation id.
-    pub const KAFKA: u8 = 6;
-    /// MongoDB request id.
-    pub const MONGO: u8 = 7;
-    /// Memcached `opaque`.
-    pub const MEMCACHED: u8 = 8;
-    /// AMQP channel.
-    pub const AMQP_CHANNEL: u8 = 9;
-    /// AMQP channel (upper 16 bits) and delivery tag.
-    pub const AMQP_DELIVERY: u8 = 10;
-    /// X11 sequence number.
-    pub const X11: u8 = 11;
-    /// A number or hash that pairs replies with requests, of a protocol without a kind of its own here.
-    pub const NAMED: u8 = 12;
+codes! {
+    /// Kinds of witness.
+    WitnessKind(u8) {
+        /// None.
+        None = 0 => "",
+        /// FastCGI request id.
+        Fastcgi = 1 => "fastcgi",
+        /// DNS id.
+        Dns = 2 => "dns",
+        /// Hash of a `traceparent` span id.
+        Traceparent = 3 => "traceparent",
+        /// Hash of an `x-request-id`.
+        XRequestId = 4 => "x-request-id",
+        /// HTTP/2 stream id.
+        Http2 = 5 => "http2",
+        /// Kafka correlation id.
+        Kafka = 6 => "kafka",
+        /// MongoDB request id.
+        Mongo = 7 => "mongo",
+        /// Memcached `opaque`.
+        Memcached = 8 => "memcached",
+        /// AMQP channel.
+        AmqpChannel = 9 => "amqp-channel",
+        /// AMQP channel (upper 16 bits) and delivery tag.
+        AmqpDelivery = 10 => "amqp-delivery",
+        /// X11 sequence number.
+        X11 = 11 => "x11",
+        /// A number or hash that pairs replies with requests, of a protocol without a kind of its own here.
+        Named = 12 => "named",
+    }
+}
 
+impl WitnessKind {
     /// Whether an identifier of this kind stands for the place of a message in its flow: datagrams have no bytes to count, and both
     /// ends know the message by it.
-    pub const fn stands_for_place(kind: u8) -> bool {
-        kind == DNS
+    pub const fn stands_for_place(self) -> bool {
+        matches!(self, WitnessKind::Dns)
     }
 
     /// Whether an identifier of this kind is the number of a stream, of which one connection carries many at once.
-    pub const fn is_stream(kind: u8) -> bool {
-        kind == HTTP2
+    pub const fn is_stream(self) -> bool {
+        matches!(self, WitnessKind::Http2)
     }
 
     /// Whether an identifier of this kind says which request of its flow a reply answers. Others name the request across
     /// hosts, where a server or a gateway may set one of its own in the reply, or something else: there order decides.
-    pub const fn names_exchange(kind: u8) -> bool {
-        !matches!(kind, NONE | TRACEPARENT | X_REQUEST_ID | AMQP_DELIVERY)
+    pub const fn names_exchange(self) -> bool {
+        !matches!(
+            self,
+            WitnessKind::None | WitnessKind::Traceparent | WitnessKind::XRequestId | WitnessKind::AmqpDelivery
+        )
     }
 
     /// Whether messages with an identifier of this kind overlap on their flow, and bytes of no message lie between and within
     /// them: what is said there explains no range of bytes.
-    pub const fn interleaves(kind: u8) -> bool {
-        kind == HTTP2
+    pub const fn interleaves(self) -> bool {
+        matches!(self, WitnessKind::Http2)
     }
 }
 
@@ -123,15 +136,15 @@ table! {
         detail: StrId,
         /// Status code where the protocol has one, else 0.
         status: u16,
-        /// One of [`role`].
-        role: u8 => words(names::message_role),
+        /// What it is to others.
+        role: MessageRole,
         /// 1 = sent by this endpoint, 0 = received.
         sent: u8 => flag(),
-        /// One of [`witness`].
-        witness_kind: u8 => words_or_none(names::witness_kind),
-        /// One of [`failed`].
-        failed: u8 => hidden().also(&[optional("failed", Kind::Bool, " It says failure; none where it is no reply, or where that was not read.", |r| {
-            failed::value(r.failed, r.role == role::REPLY)
+        /// What kind of identifier the witness is.
+        witness_kind: WitnessKind,
+        /// Whether it says failure.
+        failed: Failed => hidden().also(&[optional("failed", Kind::Bool, " It says failure; none where it is no reply, or where that was not read.", |r| {
+            r.failed.value(r.role == MessageRole::Reply)
         })]),
         /// 1 = attributes were cut by the end of what was captured.
         cut: u8 => flag(),
@@ -163,12 +176,12 @@ table! {
         end: u64 => beyond().named("end_byte").none(OPEN),
         /// 1 = sent by this endpoint.
         sent: u8 => flag(),
-        /// One of [`end_how`].
-        how: u8 => words(names::message_end),
-        /// One of [`failed`]: what came after the head says. In a row of an end (`how` is not 0) it says nothing.
-        failed: u8 => hidden().also(&[optional("failed", Kind::Bool, " What came after the head says failure.", |r| {
+        /// How it became known.
+        how: MessageEndHow,
+        /// Whether what came after the head says failure. In a row of an end (`how` is not 0) it says nothing.
+        failed: Failed => hidden().also(&[optional("failed", Kind::Bool, " What came after the head says failure.", |r| {
             // of an end, the row says nothing of it
-            if r.how == 0 { failed::value(r.failed, true) } else { Value::None }
+            if r.how == MessageEndHow::NotKnown { r.failed.value(true) } else { Value::None }
         })]),
         /// Zero.
         pad: [u8; 1],
@@ -177,23 +190,25 @@ table! {
     }
 }
 
-/// Whether a reply says that the request failed. Older folders know only the first two.
-pub mod failed {
-    use crate::table::Value;
+codes! {
+    /// Whether a reply says that the request failed. Older folders know only the first two.
+    Failed(u8) {
+        /// It says success; also messages that are no replies.
+        No = 0 => "no",
+        /// It says failure.
+        Yes = 1 => "yes",
+        /// It says neither, or where it would say so was not read.
+        Unknown = 2 => "unknown",
+    }
+}
 
-    /// It says success; also messages that are no replies.
-    pub const NO: u8 = 0;
-    /// It says failure.
-    pub const YES: u8 = 1;
-    /// It says neither, or where it would say so was not read.
-    pub const UNKNOWN: u8 = 2;
-
-    /// The column: none where nobody could read it. Requests and what has no reply (`!is_reply`) say [`NO`] as well, which
+impl Failed {
+    /// The column: none where nobody could read it. Requests and what has no reply (`!is_reply`) say [`Failed::No`] as well, which
     /// means nothing there.
-    pub(in crate::rows) fn value(said: u8, is_reply: bool) -> Value {
-        match said {
-            YES => Value::Bool(true),
-            NO if is_reply => Value::Bool(false),
+    pub(in crate::rows) fn value(self, is_reply: bool) -> Value {
+        match self {
+            Failed::Yes => Value::Bool(true),
+            Failed::No if is_reply => Value::Bool(false),
             _ => Value::None,
         }
     }

@@ -1,8 +1,6 @@
 //! Numbers of rows as words.
 
-use super::{
-    STATE_UNKNOWN, access, context, end_how, fault, input, life, limit, mark, role, runtime, seen, strength, witness,
-};
+use super::{STATE_UNKNOWN, access, context, fault, input, life, limit, mark, runtime, seen, strength};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::table::{Value, Word};
@@ -17,21 +15,6 @@ macro_rules! words {
 }
 
 words! {
-    /// Roles of messages.
-    message_role(u8) {
-        role::REQUEST => "request", role::REPLY => "reply", role::INTERIM => "interim", role::UNSOLICITED => "unsolicited",
-    }
-    /// How a message's end became known.
-    message_end(u8) {
-        0 => "", end_how::FRAMED => "framed", end_how::TURN => "turn", end_how::CLOSE => "close", end_how::LOST => "lost",
-    }
-    /// Kinds of witness; none is empty.
-    witness_kind(u8) {
-        witness::NONE => "", witness::FASTCGI => "fastcgi", witness::DNS => "dns", witness::TRACEPARENT => "traceparent",
-        witness::X_REQUEST_ID => "x-request-id", witness::HTTP2 => "http2", witness::KAFKA => "kafka",
-        witness::MONGO => "mongo", witness::MEMCACHED => "memcached", witness::AMQP_CHANNEL => "amqp-channel",
-        witness::AMQP_DELIVERY => "amqp-delivery", witness::X11 => "x11", witness::NAMED => "named",
-    }
     /// How an endpoint came to be known.
     endpoint_how(u8) {
         seen::CONNECTED => "connected", seen::ACCEPTED => "accepted", seen::MET => "met", seen::SNAPSHOT => "snapshot",

@@ -1,6 +1,6 @@
 //! The network vantage's tables.
 
-use super::{OPEN, failed, names};
+use super::{Failed, MessageEndHow, OPEN, WitnessKind, names};
 use crate::ids::{MonoNs, SniffedFlowId, StrId};
 use crate::table::{Kind, Value, optional};
 use crate::{codes, table};
@@ -196,18 +196,18 @@ table! {
         status: u16,
         /// What became of it.
         what: ExchangeKind,
-        /// One of [`super::witness`].
-        witness_kind: u8 => words_or_none(names::witness_kind),
-        /// One of [`super::failed`]: what the reply says.
-        failed: u8 => hidden().also(&[optional("failed", Kind::Bool, " The reply says failure; none where it was not read.", |r| {
-            failed::value(r.failed, r.what == ExchangeKind::Answered)
+        /// What kind of identifier the witness is.
+        witness_kind: WitnessKind,
+        /// Whether the reply says failure.
+        failed: Failed => hidden().also(&[optional("failed", Kind::Bool, " The reply says failure; none where it was not read.", |r| {
+            r.failed.value(r.what == ExchangeKind::Answered)
         })]),
         /// 1 = attributes were cut by the end of what was captured.
         cut: u8 => flag(),
-        /// One of [`super::end_how`]: the request's end; 0 = not known.
-        request_how: u8 => named("request_end_how").words_or_none(names::message_end),
-        /// One of [`super::end_how`]: the reply's end; 0 = not known.
-        reply_how: u8 => named("reply_end_how").words_or_none(names::message_end),
+        /// How the request's end became known.
+        request_how: MessageEndHow => named("request_end_how"),
+        /// How the reply's end became known.
+        reply_how: MessageEndHow => named("reply_end_how"),
         /// Interim replies before the reply, 255 = as many or more.
         interim: u8,
         /// Zero.

@@ -8,7 +8,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use wakepath_model::folder::{Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, FlowNoteRow, MessageRow, PlacementRow, Table, TaskRow, TcpState, role};
+use wakepath_model::rows::{
+    EndpointRow, Failed, FlowNoteRow, MessageRole, MessageRow, PlacementRow, Table, TaskRow, TcpState,
+};
 
 /// Endpoints told apart on one host: about 40 MB.
 const ENDPOINTS_MAX: usize = 1 << 20;
@@ -233,8 +235,8 @@ impl Seen {
                     Some(k) => (k.transport, k.protocol, k.reason),
                     None => ("other", m.protocol, StrId::EMPTY),
                 };
-                let is_request = u64::from(m.role == role::REQUEST);
-                add(key, [0, 1, is_request, u64::from(m.failed == 1)]);
+                let is_request = u64::from(m.role == MessageRole::Request);
+                add(key, [0, 1, is_request, u64::from(m.failed == Failed::Yes)]);
             }
         }
         self.is_full_of_kinds |= is_full;

@@ -4,7 +4,7 @@ use super::SniffedFacts;
 use rustc_hash::FxHashMap;
 use wakepath_model::folder::Host;
 use wakepath_model::ids::{SniffedFlowId, StrId};
-use wakepath_model::rows::{ExchangeKind, SniffedExchangeRow, SniffedFlowRow, Table};
+use wakepath_model::rows::{ExchangeKind, Failed, SniffedExchangeRow, SniffedFlowRow, Table};
 
 /// Flows told apart on one host: about 60 MB.
 const FLOWS_MAX: usize = 1 << 20;
@@ -70,7 +70,7 @@ pub(super) fn sniffed(host: &Host) -> (Vec<SniffedFacts>, Option<String>) {
             let kind = flows.get(&row.flow).map_or((0, row.protocol, StrId::EMPTY), |f| f.kind);
             facts_of(kind, &mut |f| {
                 f.exchanges += 1;
-                f.failed += u64::from(row.failed == 1);
+                f.failed += u64::from(row.failed == Failed::Yes);
                 f.unanswered += u64::from(row.what == ExchangeKind::Unanswered);
             });
         }

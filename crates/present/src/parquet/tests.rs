@@ -7,7 +7,8 @@ use std::fs::File;
 use wakepath_model::folder::{FolderWriter, HostInfo, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndpointRow, MessageRow, OPEN, OpKind, OpRow, RangeHow, Side, TcpState, role, seen, witness,
+    AnchorRow, EndpointRow, Failed, MessageRole, MessageRow, OPEN, OpKind, OpRow, RangeHow, Side, TcpState,
+    WitnessKind, seen,
 };
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -46,10 +47,10 @@ fn record(path: &Path) -> Result<Folder, Box<dyn std::error::Error>> {
         target,
         detail: StrId::EMPTY,
         status: 0,
-        role: role::REQUEST,
+        role: MessageRole::Request,
         sent: 0,
-        witness_kind: witness::NONE,
-        failed: 0,
+        witness_kind: WitnessKind::None,
+        failed: Failed::No,
         cut: 0,
         flags: 0,
         ..Default::default()

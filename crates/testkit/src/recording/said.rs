@@ -1,7 +1,7 @@
 //! What is said of the row that was added last.
 
 use super::HostRows;
-use wakepath_model::rows::{Event, message_flag, op_flag, role};
+use wakepath_model::rows::{Event, MessageRole, WitnessKind, message_flag, op_flag};
 
 /// System call number of futex on x86-64.
 const FUTEX: u16 = 202;
@@ -40,12 +40,12 @@ impl HostRows {
     /// The last message answers nothing, where turns alone would say so.
     pub fn is_push(&mut self) {
         if let Some(Event::Message(m)) = self.rows.last_mut() {
-            (m.role, m.flags) = (role::UNSOLICITED, message_flag::BY_TURN);
+            (m.role, m.flags) = (MessageRole::Unsolicited, message_flag::BY_TURN);
         }
     }
 
     /// The message told last has an identifier of this kind and value.
-    pub fn bears(&mut self, kind: u8, value: u64) {
+    pub fn bears(&mut self, kind: WitnessKind, value: u64) {
         if let Some(Event::Message(r)) = self.rows.last_mut() {
             (r.witness_kind, r.witness) = (kind, value);
         }

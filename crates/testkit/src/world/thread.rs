@@ -4,7 +4,7 @@ use super::{Conn, Event, Got, Inner, Listener, Queue, Read, Sock, Source, Thread
 use crate::recording::{Announced, HEAD_BYTES, HostRows};
 use crate::truth::Call;
 use std::future::Future;
-use wakepath_model::rows::{OpKind, Side, input, seen, witness};
+use wakepath_model::rows::{OpKind, Side, WitnessKind, input, seen};
 
 impl Thread {
     /// The world.
@@ -334,7 +334,7 @@ impl Thread {
         if !opaque {
             self.rows(|h| h.message(now, flow, sent, start..start + bytes, ("GET", &name), status));
             if multiplexed {
-                self.rows(|h| h.bears(witness::HTTP2, got.call as u64 + 1));
+                self.rows(|h| h.bears(WitnessKind::Http2, got.call as u64 + 1));
             }
         }
     }

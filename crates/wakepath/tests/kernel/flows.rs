@@ -5,7 +5,7 @@ use crate::net::*;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use wakepath_model::rows::{EndpointRow, OpKind, OpRow, RangeHow, Side, TcpState, role, seen};
+use wakepath_model::rows::{EndpointRow, MessageRole, OpKind, OpRow, RangeHow, Side, TcpState, seen};
 
 fn local(e: &EndpointRow) -> (Ipv4Addr, u16) {
     (Ipv4Addr::new(e.laddr[0], e.laddr[1], e.laddr[2], e.laddr[3]), e.lport)
@@ -384,8 +384,8 @@ fn datagrams_have_an_endpoint_a_peer_and_dns_is_read() {
         assert_eq!(read.len(), 6, "{backend}: {read:?}");
         assert!(read.iter().all(|r| r.0 == "proto.dns"));
         let ids = |wanted| read.iter().filter(|r| r.1 == wanted).map(|r| r.2).collect::<Vec<_>>();
-        assert_eq!(ids(role::REQUEST), [1, 3, 4]);
-        assert_eq!(ids(role::REPLY), [1, 3, 4]);
+        assert_eq!(ids(MessageRole::Request), [1, 3, 4]);
+        assert_eq!(ids(MessageRole::Reply), [1, 3, 4]);
     }
 }
 

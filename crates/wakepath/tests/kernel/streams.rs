@@ -4,7 +4,7 @@ use crate::harness::*;
 use crate::net::*;
 use std::io::Read as _;
 use wakepath_model::ids::EndpointId;
-use wakepath_model::rows::{MessageRow, role};
+use wakepath_model::rows::{MessageRole, MessageRow};
 
 /// Requests in one burst: more bytes than are taken of other protocols before a flow turns.
 const BURST: u32 = 60;
@@ -68,7 +68,11 @@ fn a_burst_of_streams_is_seen_whole() {
         let trace = rec.stop();
         for flow in [trace.flow(fa), trace.flow(fb)] {
             let count = |of| trace.messages.iter().filter(|m| m.flow == flow && m.role == of).count() as u32;
-            assert_eq!((count(role::REQUEST), count(role::REPLY)), (BURST + TURNS, BURST + TURNS), "{backend}");
+            assert_eq!(
+                (count(MessageRole::Request), count(MessageRole::Reply)),
+                (BURST + TURNS, BURST + TURNS),
+                "{backend}"
+            );
         }
     }
 }
@@ -107,7 +111,8 @@ fn streams_in_long_operations_are_seen_whole() {
         let (fa, fb) = (ids(&a), ids(&b));
         let trace = rec.stop();
         for flow in [trace.flow(fa), trace.flow(fb)] {
-            let count = trace.messages.iter().filter(|m| m.flow == flow && m.role == role::REQUEST).count() as u32;
+            let count =
+                trace.messages.iter().filter(|m| m.flow == flow && m.role == MessageRole::Request).count() as u32;
             assert_eq!(count, 2 * STREAMS + 20, "{backend}");
         }
         // who writes 32 KiB at once
@@ -133,7 +138,8 @@ fn streams_in_long_operations_on_a_unix_socket_are_seen_whole() {
         let (fa, fb) = (ids(&a), ids(&b));
         let trace = rec.stop();
         for flow in [trace.flow(fa), trace.flow(fb)] {
-            let count = trace.messages.iter().filter(|m| m.flow == flow && m.role == role::REQUEST).count() as u32;
+            let count =
+                trace.messages.iter().filter(|m| m.flow == flow && m.role == MessageRole::Request).count() as u32;
             assert_eq!(count, STREAMS, "{backend}");
         }
         assert_eq!(trace.lost("protocol.framing_lost"), 0, "{backend}");
@@ -159,7 +165,7 @@ fn commands_that_are_read_at_once_are_seen_whole() {
         let trace = rec.stop();
         for flow in [trace.flow(fa), trace.flow(fb)] {
             let of = |role| trace.messages.iter().filter(|m| m.flow == flow && m.role == role).count();
-            assert_eq!((of(role::REQUEST), of(role::REPLY)), (3 * COMMANDS, 3 * COMMANDS), "{backend}");
+            assert_eq!((of(MessageRole::Request), of(MessageRole::Reply)), (3 * COMMANDS, 3 * COMMANDS), "{backend}");
         }
         assert_eq!(trace.lost("protocol.framing_lost"), 0, "{backend}");
     }
@@ -181,7 +187,8 @@ fn the_first_streams_on_an_old_connection_are_seen() {
         let (fa, fb) = (ids(&a), ids(&b));
         let trace = rec.stop();
         for flow in [trace.flow(fa), trace.flow(fb)] {
-            let count = trace.messages.iter().filter(|m| m.flow == flow && m.role == role::REQUEST).count() as u32;
+            let count =
+                trace.messages.iter().filter(|m| m.flow == flow && m.role == MessageRole::Request).count() as u32;
             assert_eq!(count, BURST, "{backend}");
         }
         assert_eq!(trace.lost("protocol.framing_lost"), 0, "{backend}");
@@ -207,7 +214,7 @@ fn a_burst_in_many_buffers_is_seen_whole() {
         let trace = rec.stop();
         for flow in [trace.flow(fa), trace.flow(fb)] {
             let count = |of| trace.messages.iter().filter(|m| m.flow == flow && m.role == of).count() as u32;
-            assert_eq!((count(role::REQUEST), count(role::REPLY)), (STREAMS, STREAMS), "{backend}");
+            assert_eq!((count(MessageRole::Request), count(MessageRole::Reply)), (STREAMS, STREAMS), "{backend}");
         }
     }
 }
@@ -259,5 +266,5 @@ fn what_is_published_on_an_old_connection_is_found_again() {
 }
 
 fn is_published(trace: &Trace, flow: EndpointId, m: &MessageRow) -> bool {
-    m.flow == flow && m.role == role::REQUEST && trace.text(m.verb) == "basic.publish"
+    m.flow == flow && m.role == MessageRole::Request && trace.text(m.verb) == "basic.publish"
 }

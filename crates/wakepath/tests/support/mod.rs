@@ -9,7 +9,8 @@ use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndpointRow, FlowNoteRow, MessageRow, Side, TaskRow, TcpState, life, role, seen,
+    AnchorRow, EndpointRow, Failed, FlowNoteRow, MessageRole, MessageRow, Side, TaskRow, TcpState, WitnessKind, life,
+    seen,
 };
 
 /// Any failure of a test.
@@ -155,7 +156,7 @@ pub fn write_small(path: &Path, name: &str, boot: &str, loss: bool) {
         ..Default::default()
     });
     let (get, target) = (w.intern("GET"), w.intern("/cart/{id}"));
-    for (at, role, failed) in [(3_000, role::REQUEST, 0), (2_000_003_000, role::REPLY, 1)] {
+    for (at, role, failed) in [(3_000, MessageRole::Request, 0), (2_000_003_000, MessageRole::Reply, 1)] {
         w.push(&MessageRow {
             at: MonoNs(at),
             flow: EndpointId(11),
@@ -169,8 +170,8 @@ pub fn write_small(path: &Path, name: &str, boot: &str, loss: bool) {
             status: 503 * u16::from(failed),
             role,
             sent: failed,
-            witness_kind: 0,
-            failed,
+            witness_kind: WitnessKind::None,
+            failed: if failed == 0 { Failed::No } else { Failed::Yes },
             cut: 0,
             flags: 0,
             ..Default::default()

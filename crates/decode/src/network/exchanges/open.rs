@@ -2,7 +2,7 @@
 
 use crate::words;
 use wakepath_model::ids::{MonoNs, StrId};
-use wakepath_model::rows::{ExchangeKind, OPEN, SniffedExchangeRow, witness};
+use wakepath_model::rows::{ExchangeKind, Failed, MessageEndHow, OPEN, SniffedExchangeRow, WitnessKind};
 use wakepath_protocols::{Message, Witness, mask};
 
 /// What an open exchange is.
@@ -79,9 +79,9 @@ pub(super) fn apart(row: &SniffedExchangeRow) -> [SniffedExchangeRow; 2] {
         reply_head: MonoNs(0),
         reply_last: MonoNs(0),
         reply_packets: 0,
-        reply_how: 0,
+        reply_how: MessageEndHow::NotKnown,
         status: 0,
-        failed: 0,
+        failed: Failed::No,
         detail: StrId::EMPTY,
         interim: 0,
         ..*row
@@ -93,7 +93,7 @@ pub(super) fn apart(row: &SniffedExchangeRow) -> [SniffedExchangeRow; 2] {
         request_head: MonoNs(0),
         request_last: MonoNs(0),
         request_packets: 0,
-        request_how: 0,
+        request_how: MessageEndHow::NotKnown,
         trace: 0,
         span: 0,
         request_id: 0,
@@ -105,16 +105,16 @@ pub(super) fn apart(row: &SniffedExchangeRow) -> [SniffedExchangeRow; 2] {
 }
 
 pub(super) fn has_any(row: &SniffedExchangeRow) -> bool {
-    row.witness_kind != witness::NONE
+    row.witness_kind != WitnessKind::None
 }
 
-pub(super) fn has(row: &SniffedExchangeRow, kind: u8, value: u64) -> bool {
+pub(super) fn has(row: &SniffedExchangeRow, kind: WitnessKind, value: u64) -> bool {
     (row.witness_kind, row.witness) == (kind, value)
 }
 
 /// The number is given again as soon as its exchange is over.
-pub(super) fn reused(kind: u8) -> bool {
-    matches!(kind, witness::FASTCGI | witness::AMQP_CHANNEL)
+pub(super) fn reused(kind: WitnessKind) -> bool {
+    matches!(kind, WitnessKind::Fastcgi | WitnessKind::AmqpChannel)
 }
 
 /// A response repeats its question, unless it was cut.
@@ -133,19 +133,19 @@ pub(super) enum Number {
     /// Nothing.
     None,
     /// Unique among the open exchanges.
-    Own(u8, u64),
+    Own(WitnessKind, u64),
     /// Given by the client and echoed, not unique: order counts, and the number must be the same.
     Echo(u64),
 }
 
 /// What of a message's witnesses names the exchange.
-pub(super) fn number(witnesses: &[Witness]) -> (Number, u8, u64) {
-    let Some(first) = witnesses.first() else { return (Number::None, witness::NONE, 0) };
+pub(super) fn number(witnesses: &[Witness]) -> (Number, WitnessKind, u64) {
+    let Some(first) = witnesses.first() else { return (Number::None, WitnessKind::None, 0) };
     let (kind, value) = words::witness(*first);
     let number = match kind {
-        witness::TRACEPARENT | witness::X_REQUEST_ID => return (Number::None, witness::NONE, 0),
-        kind if !witness::names_exchange(kind) => Number::None,
-        witness::MEMCACHED => Number::Echo(value),
+        WitnessKind::Traceparent | WitnessKind::XRequestId => return (Number::None, WitnessKind::None, 0),
+        kind if !kind.names_exchange() => Number::None,
+        WitnessKind::Memcached => Number::Echo(value),
         _ => Number::Own(kind, value),
     };
     (number, kind, value)
