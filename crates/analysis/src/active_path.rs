@@ -25,7 +25,7 @@ use crate::reasons;
 use crate::slices::{Slice, State};
 use network::is_local;
 use wakepath_causality::evidence::Class;
-use wakepath_causality::graph::{Index, is_futex};
+use wakepath_graph::{Index, is_futex};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
 use wakepath_model::rows::{EndedBy, WaitRow, gaps};
 

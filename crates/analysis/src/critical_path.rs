@@ -15,8 +15,8 @@ use crate::names::remote;
 use crate::reasons;
 use crate::slices::{Slice, State};
 use wakepath_causality::evidence::Class;
-use wakepath_causality::graph::Index;
 use wakepath_causality::path::{Half, Request, Span, Wire};
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
 

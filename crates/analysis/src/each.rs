@@ -8,8 +8,8 @@ use crate::why::{KindName, Reader, Recording, What, largest};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wakepath_causality::exchange::Exchange;
-use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::CommonNs;
 

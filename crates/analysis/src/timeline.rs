@@ -9,7 +9,7 @@ use crate::active_path::{lifetime, own_wait};
 use crate::names::Names;
 use crate::slices::State;
 use std::collections::BTreeMap;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::ids::{CommonNs, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndedBy, WaitRow, gaps};
 

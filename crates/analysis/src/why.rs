@@ -25,8 +25,8 @@ use crate::requests::{KINDS_MAX, awaits, kind_of, opens};
 use crate::selection::{Placed, Selection};
 use crate::spans::lay_out;
 use std::collections::BTreeMap;
-use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{HostId, TaskId};
 

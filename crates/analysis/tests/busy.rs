@@ -6,7 +6,7 @@ use support::check;
 use wakepath_analysis::critical_path::critical_path;
 use wakepath_analysis::slices::{Slice, State};
 use wakepath_analysis::spans::lay_out;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;

@@ -2,7 +2,7 @@
 
 use wakepath_analysis::names::Names;
 use wakepath_analysis::open::{Known, Unended, open};
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{DescriptorRow, EndedBy, Event, OpKind, OpRow, Side, TcpState, WaitRow, descriptor, seen};

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use support::{Script, check};
 use wakepath_analysis::active_path::active_path;
 use wakepath_analysis::slices::{Slice, State};
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndedBy, FaultRow, OpKind, OpRow, PacketRow, WaitRow};

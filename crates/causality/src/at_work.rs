@@ -3,6 +3,7 @@
 use crate::evidence::Gap;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use wakepath_flows::Working;
 
 /// From how many on they are found by a table.
 const FEW: usize = 16;
@@ -43,11 +44,13 @@ pub(crate) struct AtWork {
     more: Option<Box<FxHashMap<(u64, bool), Stage>>>,
 }
 
-impl AtWork {
-    pub(crate) fn is_empty(&self) -> bool {
+impl Working for AtWork {
+    fn is_none(&self) -> bool {
         self.few.is_empty() && self.more.as_ref().is_none_or(|m| m.is_empty())
     }
+}
 
+impl AtWork {
     fn at(&self, number: u64, is_caller: bool) -> Option<usize> {
         self.few.iter().position(|(n, s)| *n == number && matches!(s, Stage::Caller(_)) == is_caller)
     }
@@ -136,7 +139,7 @@ mod tests {
                         servers.insert(number, node);
                     }
                 }
-                prop_assert_eq!(at_work.is_empty(), callers.is_empty() && servers.is_empty());
+                prop_assert_eq!(at_work.is_none(), callers.is_empty() && servers.is_empty());
             }
             for number in 0..60 {
                 let caller = at_work.caller(number).map(|c| matches!(c, Caller::Linked(n, 0) if Some(&n) == callers.get(&number)));

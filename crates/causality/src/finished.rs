@@ -2,7 +2,7 @@
 
 use crate::evidence::{Gap, Rule};
 use crate::exchange::{ExId, Exchange};
-use crate::pairs::Place;
+use wakepath_flows::Place;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 /// Whose doing a call was.

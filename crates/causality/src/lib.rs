@@ -12,23 +12,18 @@ mod errands;
 pub mod evidence;
 pub mod exchange;
 pub mod finished;
-pub mod graph;
 mod lineage;
 mod numbered;
 mod of_tasks;
 mod options;
-pub mod pairs;
 pub mod path;
-mod per_end;
 
-mod places;
 pub mod process;
 pub mod proof;
 pub mod request;
 pub mod roles;
 mod slab;
 pub mod sniffed;
-pub mod sync;
 mod tenures;
 
 use attribution::Attribution;
@@ -40,6 +35,7 @@ use rustc_hash::FxHashMap;
 use sniffed::{OnWire, Seen, Wires};
 use std::cell::RefCell;
 use std::rc::Rc;
+use wakepath_flows::Place;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
@@ -72,7 +68,7 @@ pub struct Report {
 pub fn reconstruct(
     folder: &Folder,
     out: impl FnMut(Request),
-    refused: impl FnMut(HostId, TaskId, pairs::Place, i32),
+    refused: impl FnMut(HostId, TaskId, Place, i32),
 ) -> Report {
     reconstruct_with(folder, &Options::default(), out, refused)
 }
@@ -87,7 +83,7 @@ pub fn reconstruct_with(
     folder: &Folder,
     options: &Options,
     out: impl FnMut(Request),
-    refused: impl FnMut(HostId, TaskId, pairs::Place, i32),
+    refused: impl FnMut(HostId, TaskId, Place, i32),
 ) -> Report {
     let options = Options { refuses_habits: options.refuses_habits || folder.refuses_habits(), ..options.clone() };
     let hosts = folder.hosts();

@@ -1,6 +1,6 @@
 //! Values by a number of their own that is never another's: a place, and how many were made before.
 
-use crate::places::Places;
+use wakepath_flows::places::Places;
 
 /// Values by number. Numbers rise in the order in which they were given.
 pub(crate) struct Numbered<T> {

@@ -1,7 +1,7 @@
 //! Something large about some tasks, found by their ids alone.
 
 use crate::dense::PerTask;
-use crate::places::Places;
+use wakepath_flows::places::Places;
 use wakepath_model::ids::TaskId;
 
 /// Values of tasks that come and go.

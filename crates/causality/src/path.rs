@@ -1,11 +1,10 @@
 //! Between components: calls and the exchanges that served them, joined into trees.
 
-use crate::at_work::{Caller, Server};
+use crate::at_work::{AtWork, Caller, Server};
 use crate::evidence::{Gap, Rule};
 use crate::exchange::{Exchange, Queued, Side};
 use crate::finished::{Done, Finished, Refusal};
 use crate::numbered::Numbered;
-use crate::pairs::{End, How, Pairs, Place, is_loopback};
 pub use crate::request::{Half, OpenCall, Request, Span, Wire};
 use crate::request::{number, request_id};
 use crate::sniffed::{ByteKey, Wires};
@@ -13,6 +12,7 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use wakepath_flows::{End, How, Pairs, Place, is_loopback};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::EndpointRow;
 
@@ -63,7 +63,7 @@ pub struct Linked {
 
 /// Joins what all hosts' linkers finish.
 pub struct Assembler<'a> {
-    pairs: Pairs,
+    pairs: Pairs<AtWork>,
     nodes: Numbered<Node>,
     gone: VecDeque<(MonoNs, End)>,
     /// When operations were lost, of each host by its own clock, in order.

@@ -3,9 +3,9 @@
 use crate::evidence::{Gap, Rule};
 use crate::exchange::Exchange;
 use crate::finished::Refusal;
-use crate::pairs::Place;
 use fnv::FnvHasher;
 use std::hash::{Hash as _, Hasher as _};
+use wakepath_flows::Place;
 use wakepath_model::ids::{HostId, MonoNs, StrId};
 
 /// One side of a span.

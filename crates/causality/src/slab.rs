@@ -1,7 +1,7 @@
 //! Where exchanges live while they are open: places that are used again, told apart by their turn.
 
 use crate::exchange::Exchange;
-use crate::places::Places;
+use wakepath_flows::places::Places;
 
 /// An exchange in the engine's slab: a place, and how often the place was used before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,6 +60,6 @@ impl Slab {
 
     /// Places in use.
     pub fn in_use(&self) -> usize {
-        self.all.len() - self.free.len()
+        self.all.count() - self.free.len()
     }
 }

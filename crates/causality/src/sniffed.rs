@@ -20,7 +20,6 @@ pub(crate) use node::ByteKey;
 
 use crate::evidence::{Gap, Rule};
 use crate::exchange::{Exchange, Side};
-use crate::pairs::Place;
 use crate::request::{Half, Request};
 use learn::Address;
 use node::{Again, Elsewhere, Node, NodeId, Parent, numbers};
@@ -28,6 +27,7 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
+use wakepath_flows::Place;
 use wakepath_model::clock::Timeline;
 use wakepath_model::ids::{HostId, MonoNs, SniffedFlowId};
 use wakepath_model::rows::{ExchangeKind, FlowRowKind, OPEN, SniffedExchangeRow, SniffedFlowRow};

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 use wakepath_analysis::names::Names;
-use wakepath_causality::graph::Index;
 use wakepath_forecast::derive::{Selection, derive};
 use wakepath_forecast::derived::{Derived, Model};
 use wakepath_forecast::jobs::{Jobs, Part, Visit, WorkState};
 use wakepath_forecast::replay::{Options, replay};
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 
 fn main() -> ExitCode {

@@ -1,8 +1,8 @@
 //! What handshakes tell of the way between two hosts, and of connections that found no room.
 
 use std::path::PathBuf;
-use wakepath_causality::graph::Index;
 use wakepath_forecast::derive::links::{Connect, Links, SYN_RETRY_NS, Way};
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{self, Event, LimitRow, OpKind, limit, seen};

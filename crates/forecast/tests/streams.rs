@@ -3,13 +3,13 @@
 
 use std::path::PathBuf;
 use wakepath_analysis::names::Names;
-use wakepath_causality::graph::Index;
 use wakepath_forecast::change::{Change, apply};
 use wakepath_forecast::derive::{self, Selection, streams};
 use wakepath_forecast::derived::{Derived, Model, Unit};
 use wakepath_forecast::outcome::Outcome;
 use wakepath_forecast::replay::{Options, replay};
 use wakepath_forecast::system::{QueueKind, Step, System};
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::rows::{self, Event, OpKind, seen};
 use wakepath_testkit::recording::{Announced, Cuts, HostRows};

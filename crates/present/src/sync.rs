@@ -5,8 +5,8 @@ use crate::text::{Style, Tint, columns, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
-use wakepath_causality::sync::sighting::Evidence;
-use wakepath_causality::sync::{Outcome, PairReport, PieceReport, Unsynchronised};
+use wakepath_clocks::sighting::Evidence;
+use wakepath_clocks::{Outcome, PairReport, PieceReport, Unsynchronised};
 use wakepath_model::clock::{Timeline, WallClock};
 use wakepath_model::folder::{Folder, Host};
 

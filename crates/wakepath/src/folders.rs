@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, Part};
 use wakepath_model::rows::Table;
 

@@ -6,7 +6,7 @@ use crate::{folders, output};
 use anyhow::Result;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::open::{self, Unended};
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
 use wakepath_present::json;

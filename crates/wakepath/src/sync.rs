@@ -6,7 +6,7 @@ use crate::output;
 use crate::owner;
 use crate::progress::Reading;
 use anyhow::{Result, bail};
-use wakepath_causality::sync::{bytes_to_read, synchronise};
+use wakepath_clocks::{bytes_to_read, synchronise};
 use wakepath_model::folder::{Folder, SYNC_FILE, SyncFile};
 use wakepath_model::ids::HostId;
 use wakepath_present::sync::{SCHEMA, collect};

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use wakepath_analysis::active_path::active_path;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::timeline::{Counted, Sums, Thin, add, stays, tasks};
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::defects::Answer;
 use wakepath_model::ids::CommonNs;
 use wakepath_present::text::Style;

@@ -13,7 +13,7 @@ use wakepath_analysis::held_replies::HeldReplies;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::selection::Selection;
 use wakepath_analysis::why::{Comparison, Question, Recording, between, of_tasks, selected, slowest};
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{HostId, TaskId};

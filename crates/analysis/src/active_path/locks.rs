@@ -6,7 +6,7 @@ use super::{Evidence, Frame, Walk, What};
 use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
-use wakepath_causality::graph::{Index, is_futex};
+use wakepath_graph::{Index, is_futex};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndedBy, OpKind, OpRow, Side, WaitRow};
 

@@ -6,8 +6,8 @@ use crate::names::remote_of;
 use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
-use wakepath_causality::graph::{Backlog, End, Index, Left, Listener, how, is_vague};
-use wakepath_causality::pairs::How;
+use wakepath_flows::How;
+use wakepath_graph::{Backlog, End, Index, Left, Listener, how, is_vague};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
 use wakepath_model::rows::{OpKind, OpRow, PacketRow, ResentRow, Side, TcpState, WaitRow, context, held};
 

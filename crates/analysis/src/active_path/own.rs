@@ -6,7 +6,7 @@ use super::network::is_local;
 use super::timeouts::{is_connect, is_receive, is_sleep};
 use crate::causes::{Cause, Told};
 use crate::slices::State;
-use wakepath_causality::graph::{Index, is_futex};
+use wakepath_graph::{Index, is_futex};
 use wakepath_model::ids::{EndpointId, HostId, TaskId};
 use wakepath_model::rows::{EndedBy, WaitRow};
 

@@ -8,7 +8,7 @@ use super::{Message, Walk, own_wait};
 use crate::names::{asked, remote_of};
 use crate::reasons;
 use crate::slices::State;
-use wakepath_causality::graph::{Index, is_futex};
+use wakepath_graph::{Index, is_futex};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndedBy, OpKind, OpRow, Side, WaitRow, runtime};
 

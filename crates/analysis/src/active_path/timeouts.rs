@@ -9,7 +9,7 @@ use crate::names::remote_of;
 use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
-use wakepath_causality::graph::{is_for_an_interpreter, is_futex};
+use wakepath_graph::{is_for_an_interpreter, is_futex};
 use wakepath_model::ids::{EndpointId, HostId, TaskId};
 use wakepath_model::rows::{EndedBy, OpKind, OpRow, WaitRow};
 

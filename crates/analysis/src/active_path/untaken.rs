@@ -4,7 +4,7 @@
 
 use super::Message;
 use crate::reasons;
-use wakepath_causality::graph::{Index, how};
+use wakepath_graph::{Index, how};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndedBy, OpKind, TcpState};
 

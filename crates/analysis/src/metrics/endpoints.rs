@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::iter::Peekable;
 use std::rc::Rc;
 use wakepath_causality::exchange::{Channels, Engine, ExId, Exchange, Side, Sides, Slab, Steps};
-use wakepath_causality::pairs;
 use wakepath_causality::process::ProcessId;
+use wakepath_flows::Place as EndPlace;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId, StrId, TaskId};
@@ -101,7 +101,7 @@ impl Stream<'_> {
                 self.engine.task(r);
             }
             Event::Endpoint(r) => {
-                self.engine.steps.places.insert(r.flow, (pairs::Place::of(r), r.path));
+                self.engine.steps.places.insert(r.flow, (EndPlace::of(r), r.path));
                 self.engine.endpoint(r);
             }
             Event::Op(r) => self.engine.operation(r),
@@ -125,7 +125,7 @@ struct Taker<'f> {
     names: &'f Names<'f>,
     line: Rc<Timeline>,
     seen: Rc<RefCell<Seen>>,
-    places: FxHashMap<EndpointId, (pairs::Place, StrId)>,
+    places: FxHashMap<EndpointId, (EndPlace, StrId)>,
     processes: FxHashMap<TaskId, u32>,
     /// The recording ended: what is open now is open.
     is_over: bool,

@@ -3,8 +3,8 @@
 use super::{At, End, HELD_MAX};
 use crate::names::Names;
 use rustc_hash::{FxHashMap, FxHashSet};
-use wakepath_causality::graph::Index;
-use wakepath_causality::pairs::Place;
+use wakepath_flows::Place;
+use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::{DescriptorRow, Event, LastWord, Side, Table, TcpState, descriptor};

@@ -2,7 +2,7 @@
 
 use super::{At, End, For, Known, Open};
 use rustc_hash::{FxHashMap, FxHashSet};
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, TaskId};
 use wakepath_model::rows::{Event, Side, Table, life};

@@ -2,8 +2,8 @@
 
 use super::looks::Looks;
 use super::{At, End};
-use wakepath_causality::graph::{Backlog, Index, Listener};
-use wakepath_causality::pairs::Place;
+use wakepath_flows::Place;
+use wakepath_graph::{Backlog, Index, Listener};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 
 /// A listener's queue, and where in it a connection is.

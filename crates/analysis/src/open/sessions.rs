@@ -6,7 +6,7 @@ use super::{At, Cut, For, HELD_MAX};
 use crate::names::{Names, remote_of};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{Event, MessageRole, OpKind, Table, WaitRow, life};

@@ -9,11 +9,11 @@ use crate::conditions::holds;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::Lineage;
 use crate::of_tasks::OfTasks;
-use crate::places::Places;
 use crate::process::ProcessId;
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use wakepath_flows::places::Places;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::OPEN;
 

@@ -22,7 +22,7 @@ impl Facts<'_> {
         }
     }
 
-    fn crowd_mut(&mut self, scope: SetId) -> &mut RequestSet {
+    fn set_mut(&mut self, scope: SetId) -> &mut RequestSet {
         match scope {
             SetId::Open(process) => &mut self.domain_mut(process).open,
             SetId::Free(process) => &mut self.domain_mut(process).free,
@@ -43,7 +43,7 @@ impl Facts<'_> {
     }
 
     fn join(&mut self, x: ExId, scope: SetId) {
-        self.state_mut(x).request.memberships[scope.kind()] = self.crowd_mut(scope).join(x);
+        self.state_mut(x).request.memberships[scope.kind()] = self.set_mut(scope).join(x);
     }
 
     fn leave(&mut self, x: ExId, scope: SetId) {
@@ -51,7 +51,7 @@ impl Facts<'_> {
         if !membership.is_taken() {
             return;
         }
-        let set = self.crowd_mut(scope);
+        let set = self.set_mut(scope);
         let moved = set.leave(membership);
         let (to, is_lossy) = (set.doubts.end(), set.doubts.is_lossy_since(membership.since));
         if let Some(moved) = moved {
@@ -189,8 +189,8 @@ impl Facts<'_> {
     }
 
     fn add(&mut self, scope: SetId, call: Option<Rc<OpenCall>>, is_lossy: bool) -> u64 {
-        let states = self.states.len();
-        let doubts = &mut self.crowd_mut(scope).doubts;
+        let states = self.states.count();
+        let doubts = &mut self.set_mut(scope).doubts;
         let number = doubts.add(call, is_lossy);
         if let Some(to) = doubts.is_due_to(states) {
             self.count_up_to(scope, to);
@@ -200,7 +200,7 @@ impl Facts<'_> {
 
     /// Counts the calls that are noted at a set at each of their candidates, up to one, and forgets them there.
     fn count_up_to(&mut self, scope: SetId, to: u64) {
-        let mut doubts = std::mem::take(&mut self.crowd_mut(scope).doubts);
+        let mut doubts = std::mem::take(&mut self.set_mut(scope).doubts);
         for s in self.states.iter_mut() {
             let is_seated = s.request.memberships[scope.kind()].is_taken() && Self::scopes(s)[scope.kind()] == scope;
             let RequestState { doubts: RequestDoubts { count: own_count, noted }, memberships, .. } = &mut s.request;
@@ -230,7 +230,7 @@ impl Facts<'_> {
             own.calls.truncate(OPEN_CALLS_MAX);
         }
         doubts.forget(to);
-        self.crowd_mut(scope).doubts = doubts;
+        self.set_mut(scope).doubts = doubts;
     }
 
     /// Whose a call was is known: others did not make it.
@@ -243,7 +243,7 @@ impl Facts<'_> {
             self.state_mut(s).request.doubts.resolve(y);
         }
         if let Some(scope) = candidates.set {
-            self.crowd_mut(scope).doubts.resolve(number);
+            self.set_mut(scope).doubts.resolve(number);
         }
     }
 

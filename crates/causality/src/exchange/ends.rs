@@ -2,12 +2,12 @@
 
 use super::opening::Opening;
 use super::record::Side;
-use crate::per_end::{End, PerEnd};
 use crate::process::ProcessId;
 use crate::slab::ExId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
+use wakepath_flows::per_end::{End, PerEnd};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndpointRow, MessageRole, MessageRow, OPEN, OpKind, OpRow, held};
 
@@ -505,7 +505,7 @@ mod tests {
             for flow in ends.over(MonoNs(at + 2), ProcessId::led_by) {
                 assert!(ends.remove(flow, MonoNs(at + 2)));
             }
-            most = most.max(ends.all.len() + ends.looked_at.len() + ends.ended.len());
+            most = most.max(ends.all.count() + ends.looked_at.len() + ends.ended.len());
         }
         most
     }

@@ -2,10 +2,10 @@
 
 use super::habits::{HabitId, Habits};
 use crate::exchange::ExId;
-use crate::per_end::PerEnd;
 use crate::process::ProcessId;
 use crate::process::turn::Turn;
 use rustc_hash::FxHashMap;
+use wakepath_flows::per_end::PerEnd;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 /// Whether a loop has answered a request and was given nothing since.

@@ -3,8 +3,8 @@
 use super::learn::Address;
 use crate::evidence::{Gap, Rule};
 use crate::exchange::{Exchange, Side};
-use crate::pairs::Place;
 use crate::request::{Half, Wire, number};
+use wakepath_flows::Place;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId};
 use wakepath_model::rows::{ExchangeKind, Failed, OPEN, SniffedExchangeRow};
 

@@ -3,8 +3,8 @@
 use super::node::{Node, NodeId, Parent};
 use super::{Top, Tree, Wires};
 use crate::evidence::{Gap, Rule};
-use crate::pairs::Place;
 use crate::request::{Request, Span, request_id};
+use wakepath_flows::Place;
 use wakepath_model::ids::HostId;
 
 /// A part of a request, and the span that asked for it.

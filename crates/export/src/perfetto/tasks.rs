@@ -8,8 +8,8 @@ use wakepath_analysis::selection::{Placed, Selection};
 use wakepath_analysis::slices::State;
 use wakepath_analysis::spans::lay_out;
 use wakepath_analysis::timeline::stays;
-use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, HostId, TaskId};
 

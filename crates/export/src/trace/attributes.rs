@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wakepath_analysis::each::End;
 use wakepath_analysis::names::{Names, Placement};
-use wakepath_causality::pairs::Place;
 use wakepath_causality::path::Half;
+use wakepath_flows::Place;
 use wakepath_present::text::escaped;
 
 /// The value of an attribute.

@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use wakepath_analysis::histogram::Histogram;
 use wakepath_analysis::names::Names;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndedBy, Event, StayRow, Table, WaitRow, gaps};

@@ -8,7 +8,7 @@ use super::visits::{Visits, waits};
 use crate::system::{Discipline, Station};
 use rustc_hash::FxHashMap;
 use wakepath_analysis::names::Names;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndedBy, WaitRow};
 

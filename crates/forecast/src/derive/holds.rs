@@ -7,8 +7,8 @@ use super::pools;
 use super::visits::Visits;
 use crate::jobs::{Pool, PoolId};
 use wakepath_analysis::names::Names;
-use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
+use wakepath_graph::Index;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 
 /// All that requests had to take turns at.

@@ -15,8 +15,8 @@ use crate::jobs::Pool;
 use place::Typical;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_analysis::names::Names;
-use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
+use wakepath_graph::Index;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::EndedBy;
 

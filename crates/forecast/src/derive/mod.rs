@@ -18,7 +18,7 @@ pub mod visits;
 use crate::derived::Derived;
 use crate::jobs::Arrivals;
 use wakepath_analysis::names::Names;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::CommonNs;
 

@@ -12,8 +12,8 @@ use super::visits::{Visits, median, waits};
 use crate::jobs::{Pool, PoolId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_analysis::names::Names;
-use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
+use wakepath_graph::Index;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::EndedBy;
 

@@ -14,7 +14,7 @@ use super::{Selection, Unsupported};
 use crate::derived::{Block, Derived, Measured, Model, Unit};
 use wakepath_analysis::histogram::Histogram;
 use wakepath_analysis::names::Names;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::CommonNs;
 

@@ -2,8 +2,8 @@
 
 use wakepath_analysis::names::Names;
 use wakepath_causality::exchange::Exchange;
-use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
+use wakepath_graph::Index;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndedBy, WaitRow};
 

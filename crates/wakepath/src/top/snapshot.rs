@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::{KINDS_MAX, Kinds};
 use wakepath_analysis::selection::{Placed, Selection};
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, Host, Part};
 use wakepath_model::ids::CommonNs;
 use wakepath_present::losses::{self, Loss};

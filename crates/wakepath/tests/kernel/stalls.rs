@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use wakepath_analysis::critical_path::critical_path;
 use wakepath_analysis::slices::{Slice, State};
-use wakepath_causality::graph::Index;
 use wakepath_causality::reconstruct;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 
 /// How long services are held up.

@@ -4,8 +4,8 @@
 use anyhow::{Result, ensure};
 use clap::Parser;
 use std::time::Instant;
-use wakepath_causality::sync::sighting::{Evidence, Seen, Sighting};
-use wakepath_causality::sync::{held_in_one_pass, synchronise_seen};
+use wakepath_clocks::sighting::{Evidence, Seen, Sighting};
+use wakepath_clocks::{held_in_one_pass, synchronise_seen};
 
 /// Synchronises two simulated hosts
 #[derive(Parser)]

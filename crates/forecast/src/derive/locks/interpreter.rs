@@ -7,7 +7,7 @@ use super::super::visits::{Visit, Visits, is_futex, waits};
 use super::{Group, Interpreter, Wait};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::EndedBy;
 

@@ -7,7 +7,7 @@
 use crate::derive::visits::{Visits, waits};
 use rustc_hash::FxHashMap;
 use wakepath_analysis::names::Names;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::ids::{HostId, MonoNs};
 use wakepath_model::rows::{EndedBy, WaitRow};
 

@@ -4,7 +4,7 @@ use super::super::holds::Hold;
 use super::super::visits::{Visit, Visits, is_futex, median, waits};
 use super::Seen;
 use rustc_hash::FxHashMap;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::WaitRow;
 

@@ -10,8 +10,8 @@ use crate::jobs::{Part, Visit, WorkState};
 use rustc_hash::FxHashMap;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::spans::{Timed, lay_out};
-use wakepath_causality::graph::Index;
 use wakepath_causality::path::{Half, Request, Span};
+use wakepath_graph::Index;
 use wakepath_model::ids::{CommonNs, HostId, MonoNs, StrId};
 
 /// Between whom a way is: the asking and the serving service, by number; `None` = not watched.

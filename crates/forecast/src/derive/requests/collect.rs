@@ -5,8 +5,8 @@ use rustc_hash::FxHashMap;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::kind_of;
 use wakepath_analysis::spans::lay_out;
-use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
 

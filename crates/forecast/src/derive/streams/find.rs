@@ -2,7 +2,7 @@
 
 use super::super::Selection;
 use rustc_hash::FxHashMap;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{OpKind, OpRow, Table};

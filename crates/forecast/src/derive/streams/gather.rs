@@ -2,7 +2,7 @@
 
 use super::super::Selection;
 use super::find::{Bulk, Side};
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, MonoNs};
 use wakepath_model::rows::{EndedBy, Event, OpKind, OpRow, RangeHow, Table, WaitRow};

@@ -7,7 +7,7 @@ use crate::system::{
     System, WhenFull,
 };
 use wakepath_analysis::names::Names;
-use wakepath_causality::graph::Index;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::HostId;
 

@@ -4,7 +4,6 @@ use super::records::{
     Asked, Came, End, Interpreter, Left, Listener, OfFlow, Sent, Word, is_for_an_interpreter, is_futex,
 };
 use super::sort::{Keyed, Sorter};
-use crate::pairs::{How, Pairs};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -12,6 +11,7 @@ use std::io::{self, Write as _};
 use std::iter::Peekable;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use wakepath_flows::{How, Pairs};
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
@@ -248,7 +248,7 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
         .iter()
         .map(|h| h.events(TableSet::of(&[Table::Endpoint, Table::FlowState]), ..).peekable())
         .collect();
-    let mut pairs = Pairs::default();
+    let mut pairs: Pairs = Pairs::default();
     let mut gone: VecDeque<(i64, (HostId, EndpointId))> = VecDeque::new();
     loop {
         let next = (0..streams.len())
@@ -312,13 +312,13 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
 }
 
 fn listener(r: &EndpointRow) -> Listener {
-    let place = crate::pairs::Place::of(r);
+    let place = wakepath_flows::Place::of(r);
     Listener { flow: r.flow, laddr: place.laddr, task: r.task, netns: r.netns, port: r.lport, family: r.family, pad: 0 }
 }
 
 fn end(r: &EndpointRow, peer: Option<((HostId, EndpointId), How)>) -> End {
     let ((peer_host, peer), how) = peer.map_or(((HostId(0), EndpointId(0)), 0), |(p, how)| (p, number(how)));
-    let place = crate::pairs::Place::of(r);
+    let place = wakepath_flows::Place::of(r);
     End {
         flow: r.flow,
         peer,

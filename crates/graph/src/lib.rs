@@ -22,7 +22,6 @@ pub use listeners::Backlog;
 pub use processors::{Held, Holders};
 pub use records::{End, Left, Listener, is_for_an_interpreter, is_futex};
 
-use crate::pairs::How;
 use recorded::Recorded;
 use records::{Asked, Came, Interpreter, OfFlow, Sent, Word, place};
 use rustc_hash::FxHashMap;
@@ -34,6 +33,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use store::{Rows, Store};
 use tempfile::TempDir;
+use wakepath_flows::How;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};

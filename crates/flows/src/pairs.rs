@@ -1,8 +1,7 @@
 //! The two ends of a flow: by addresses and sequence numbers, by sequence numbers alone behind a translation, by the
 //! kernel's own naming of UNIX peers.
 
-use crate::at_work::AtWork;
-pub use crate::per_end::End;
+use crate::per_end::End;
 use crate::per_end::PerEnd;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -81,7 +80,7 @@ struct Watched {
 }
 
 #[derive(Default)]
-struct Known {
+struct Known<W> {
     /// It was announced, and not forgotten since; else only what is at work on it is known.
     is_announced: bool,
     place: Place,
@@ -97,20 +96,33 @@ struct Known {
     watched: Watched,
     /// Several requests use it at once, and nobody knows its protocol.
     is_shared: bool,
-    at_work: AtWork,
+    at_work: W,
 }
 
-impl Known {
+impl<W> Known<W> {
     /// The first numbers of both directions, where they are known.
     fn numbers(&self) -> Option<(u32, u32)> {
         Some((self.snd, self.rcv?))
     }
 }
 
+/// What is at work on an endpoint, of whoever pairs endpoints: kept beside what is known of it, also before it is announced and after it is
+/// gone.
+pub trait Working: Default {
+    /// Whether nothing is.
+    fn is_none(&self) -> bool;
+}
+
+impl Working for () {
+    fn is_none(&self) -> bool {
+        true
+    }
+}
+
 /// Pairs endpoints as they come. Bounded: endpoints whose flow is gone are forgotten, oldest first.
 #[derive(Default)]
-pub struct Pairs {
-    known: PerEnd<Known>,
+pub struct Pairs<W = ()> {
+    known: PerEnd<Known<W>>,
     /// Ends whose other end is not known.
     by_key: FxHashMap<Key, SmallVec<[End; 1]>>,
     by_numbers: FxHashMap<(u32, u32), End>,
@@ -147,7 +159,7 @@ fn is_ahead(a: u32, of: u32) -> bool {
     a.wrapping_sub(of) as i32 > 0
 }
 
-impl Pairs {
+impl<W: Working> Pairs<W> {
     /// An endpoint was announced.
     pub fn add(&mut self, host: HostId, r: &EndpointRow) {
         let end = (host, r.flow);
@@ -217,12 +229,12 @@ impl Pairs {
         }
     }
 
-    fn announced(&self, end: End) -> Option<&Known> {
+    fn announced(&self, end: End) -> Option<&Known<W>> {
         self.known.get(end).filter(|k| k.is_announced)
     }
 
     /// What is known of an endpoint from here on; true where it was not announced before.
-    fn announce(&mut self, end: End, known: Known) -> bool {
+    fn announce(&mut self, end: End, known: Known<W>) -> bool {
         let k = self.known.or_insert_with(end, Known::default);
         let before = std::mem::replace(k, known);
         k.at_work = before.at_work;
@@ -230,25 +242,25 @@ impl Pairs {
     }
 
     /// Forgets what was announced of an endpoint.
-    fn take(&mut self, end: End) -> Option<Known> {
+    fn take(&mut self, end: End) -> Option<Known<W>> {
         let mut k = self.known.remove(end)?;
         let at_work = std::mem::take(&mut k.at_work);
-        if !at_work.is_empty() {
+        if !at_work.is_none() {
             self.known.or_insert_with(end, Known::default).at_work = at_work;
         }
         Some(k).filter(|k| k.is_announced)
     }
 
     /// What is at work on an endpoint.
-    pub(crate) fn at_work(&self, end: End) -> Option<&AtWork> {
+    pub fn at_work(&self, end: End) -> Option<&W> {
         self.known.get(end).map(|k| &k.at_work)
     }
 
     /// What is at work on an endpoint changes.
-    pub(crate) fn work<T>(&mut self, end: End, change: impl FnOnce(&mut AtWork) -> T) -> T {
+    pub fn work<T>(&mut self, end: End, change: impl FnOnce(&mut W) -> T) -> T {
         let k = self.known.or_insert_with(end, Known::default);
         let out = change(&mut k.at_work);
-        if !k.is_announced && k.at_work.is_empty() {
+        if !k.is_announced && k.at_work.is_none() {
             self.known.remove(end);
         }
         out
@@ -402,14 +414,14 @@ mod tests {
         let accepted =
             EndpointRow { flow: EndpointId(2), snd: 3 << 30, rcv: 70, how: seen::ACCEPTED, ..place(80, 4000) };
         for (first, then) in [(&asking, &accepted), (&accepted, &asking)] {
-            let mut pairs = Pairs::default();
+            let mut pairs: Pairs = Pairs::default();
             pairs.add(HostId(0), first);
             pairs.add(HostId(0), then);
             let found = pairs.peer((HostId(0), asking.flow));
             assert_eq!(found, Some(((HostId(0), accepted.flow), How::Addresses)));
         }
         // the ports may be another connection's, of before
-        let mut pairs = Pairs::default();
+        let mut pairs: Pairs = Pairs::default();
         pairs.add(HostId(0), &EndpointRow { snd: 1 << 30, ..asking });
         pairs.add(HostId(0), &accepted);
         assert_eq!(pairs.peer((HostId(0), asking.flow)), None);
@@ -426,21 +438,21 @@ mod tests {
         let accepted = EndpointRow { flow: EndpointId(3), snd: 90_000, rcv: asking.snd, ..left };
         let accepted = EndpointRow { how: seen::ACCEPTED, ..accepted };
         let host = HostId(0);
-        let mut pairs = Pairs::default();
+        let mut pairs: Pairs = Pairs::default();
         [&left, &asking, &accepted].iter().for_each(|r| pairs.add(host, r));
         assert_eq!(pairs.peer((host, asking.flow)), Some(((host, accepted.flow), How::Addresses)));
         assert_eq!(pairs.peer((host, left.flow)), None);
         // the same of one that was met later: what is left of the old one had sent all that it ever would
         let met = |snd| EndpointRow { snd, rcv: 5100, how: seen::MET, state: TcpState::Established, ..asking };
         for (sent_to, expected) in [(5100, true), (5099, false), (5000 + 65_537, true), (0, true)] {
-            let mut pairs = Pairs::default();
+            let mut pairs: Pairs = Pairs::default();
             pairs.add(host, &left);
             pairs.over((host, left.flow), sent_to);
             pairs.add(host, &met(7091));
             assert_eq!(pairs.peer((host, left.flow)).is_some(), expected, "{sent_to}");
         }
         // one that another host met may be ahead by its clock
-        let mut pairs = Pairs::default();
+        let mut pairs: Pairs = Pairs::default();
         pairs.add(HostId(1), &left);
         pairs.add(host, &EndpointRow { snd: 6990, ..asking });
         assert!(pairs.peer((host, asking.flow)).is_some());
@@ -448,7 +460,7 @@ mod tests {
 
     #[test]
     fn pairs_of_unix_sockets_leave_nothing_behind() {
-        let mut pairs = Pairs::default();
+        let mut pairs: Pairs = Pairs::default();
         for i in 0..1000u64 {
             let (a, b) = (EndpointId(2 * i + 1), EndpointId(2 * i + 2));
             let row = EndpointRow { at: MonoNs(1), flow: a, peer: b, family: AF_UNIX, ..Default::default() };
@@ -462,6 +474,6 @@ mod tests {
             pairs.forget((HostId(0), a));
             assert!(!pairs.knows((HostId(0), a)) && !pairs.knows((HostId(0), b)));
         }
-        assert!(pairs.known.len() == 0 && pairs.unix.is_empty() && pairs.by_key.is_empty());
+        assert!(pairs.known.count() == 0 && pairs.unix.is_empty() && pairs.by_key.is_empty());
     }
 }

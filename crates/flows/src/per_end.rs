@@ -18,7 +18,7 @@ struct Page {
 }
 
 /// A value for each of some ends.
-pub(crate) struct PerEnd<T> {
+pub struct PerEnd<T> {
     pages: FxHashMap<(HostId, u64), Page>,
     values: Places<T>,
     free: Vec<u32>,
@@ -38,9 +38,8 @@ fn page_of((host, flow): End) -> ((HostId, u64), usize) {
 
 impl<T: Default> PerEnd<T> {
     /// How many there are.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.values.len() - self.free.len()
+    pub fn count(&self) -> usize {
+        self.values.count() - self.free.len()
     }
 
     /// The place of the end that was asked for last, which is mostly the one that is asked for.
@@ -64,21 +63,21 @@ impl<T: Default> PerEnd<T> {
 
     /// The end's value.
     #[inline]
-    pub(crate) fn get(&self, end: End) -> Option<&T> {
+    pub fn get(&self, end: End) -> Option<&T> {
         let place = self.same(end).or_else(|| self.find(end))?;
         Some(&self.values[place])
     }
 
     /// The end's value, to be changed.
     #[inline]
-    pub(crate) fn get_mut(&mut self, end: End) -> Option<&mut T> {
+    pub fn get_mut(&mut self, end: End) -> Option<&mut T> {
         let place = self.same(end).or_else(|| self.find_to_change(end))?;
         Some(&mut self.values[place])
     }
 
     /// The end's value, made where there is none.
     #[inline]
-    pub(crate) fn or_insert_with(&mut self, end: End, make: impl FnOnce() -> T) -> &mut T {
+    pub fn or_insert_with(&mut self, end: End, make: impl FnOnce() -> T) -> &mut T {
         let found = self.same(end).or_else(|| self.find_to_change(end));
         let place = found.unwrap_or_else(|| self.add(end, make()));
         &mut self.values[place]
@@ -102,7 +101,7 @@ impl<T: Default> PerEnd<T> {
     }
 
     /// Takes the end's value away.
-    pub(crate) fn remove(&mut self, end: End) -> Option<T> {
+    pub fn remove(&mut self, end: End) -> Option<T> {
         let (key, at) = page_of(end);
         let page = self.pages.get_mut(&key)?;
         let place = Some(std::mem::replace(&mut page.places[at], NONE)).filter(|place| *place != NONE)?;
@@ -116,7 +115,7 @@ impl<T: Default> PerEnd<T> {
     }
 
     /// All ends and their values, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (End, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (End, &T)> {
         let of_page = move |(&(host, page), p): (&(HostId, u64), &'_ Page)| {
             let end = move |i: usize| (host, EndpointId(page * PAGE as u64 + i as u64));
             let places = *p.places;
@@ -146,7 +145,7 @@ mod tests {
                 } else {
                     prop_assert_eq!(per_end.remove(end), table.remove(&end));
                 }
-                prop_assert_eq!(per_end.len(), table.len());
+                prop_assert_eq!(per_end.count(), table.len());
             }
             let mut all: Vec<(End, usize)> = per_end.iter().map(|(end, v)| (end, *v)).collect();
             let mut expected: Vec<(End, usize)> = table.into_iter().collect();

@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 const CHUNK: usize = 256;
 
 /// Values by place, in chunks: growing moves none of them, and takes memory for those that come alone.
-pub(crate) struct Places<T> {
+pub struct Places<T> {
     chunks: Vec<Vec<T>>,
     count: u32,
 }
@@ -19,12 +19,12 @@ impl<T> Default for Places<T> {
 
 impl<T> Places<T> {
     /// How many there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count as usize
     }
 
     /// Adds a value after the others; gives its place.
-    pub(crate) fn push(&mut self, value: T) -> u32 {
+    pub fn push(&mut self, value: T) -> u32 {
         let place = self.count;
         if self.chunks.last().is_none_or(|c| c.len() == CHUNK) {
             self.chunks.push(Vec::with_capacity(CHUNK));
@@ -37,22 +37,22 @@ impl<T> Places<T> {
     }
 
     /// The value at a place, where there is one.
-    pub(crate) fn get(&self, place: u32) -> Option<&T> {
+    pub fn get(&self, place: u32) -> Option<&T> {
         self.chunks.get(place as usize / CHUNK)?.get(place as usize % CHUNK)
     }
 
     /// The value at a place, to be changed.
-    pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut T> {
+    pub fn get_mut(&mut self, place: u32) -> Option<&mut T> {
         self.chunks.get_mut(place as usize / CHUNK)?.get_mut(place as usize % CHUNK)
     }
 
     /// All of them, in order of their places.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten()
     }
 
     /// All of them, to be changed.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.chunks.iter_mut().flatten()
     }
 }

@@ -1,8 +1,8 @@
 //! Synchronisation of hosts that never were, whose clocks are known.
 
 use proptest::prelude::*;
-use wakepath_causality::sync::sighting::{End, Evidence, FlowName, Seen, Sighting, mix};
-use wakepath_causality::sync::{Outcome, Unsynchronised, held_in_one_pass, synchronise_seen};
+use wakepath_clocks::sighting::{End, Evidence, FlowName, Seen, Sighting, mix};
+use wakepath_clocks::{Outcome, Unsynchronised, held_in_one_pass, synchronise_seen};
 use wakepath_testkit::random::Random;
 
 /// A clock: what it shows at a true time.
