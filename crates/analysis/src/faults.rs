@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{FaultRow, Table, fault};
+use wakepath_model::rows::{FaultKind, FaultRow, Table};
 
 /// Files told apart in one span; what faults in others read is only counted.
 const FILES_MAX: usize = 64;
@@ -83,8 +83,8 @@ impl SpanFaults {
     fn add(&mut self, f: &FaultRow, file: impl Fn() -> Option<String>) {
         let ns = f.duration_ns().unwrap_or(0);
         match f.kind {
-            fault::MINOR => self.minor += 1,
-            fault::MAJOR => {
+            FaultKind::Minor => self.minor += 1,
+            FaultKind::Major => {
                 self.major += 1;
                 self.major_ns = self.major_ns.saturating_add(ns);
                 let Some(name) = file() else { return };

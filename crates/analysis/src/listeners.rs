@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use wakepath_model::folder::{Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, TaskId};
-use wakepath_model::rows::{EndpointRow, Event, LimitRow, ResentRow, Table, TcpState, limit};
+use wakepath_model::rows::{EndpointRow, Event, LimitKind, LimitRow, ResentRow, Table, TcpState};
 
 /// A listener whose queue had no room for one more connection, once or more often.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ fn of_host(host: &Host) -> Vec<Filled> {
     let mut again: FxHashMap<EndpointId, u64> = FxHashMap::default();
     for event in host.events(TableSet::of(&[Table::Limit, Table::Resent]), ..) {
         match event {
-            Event::Limit(LimitRow { kind: limit::BACKLOG, flow, value, beside, .. }) if beside > value => {
+            Event::Limit(LimitRow { kind: LimitKind::Backlog, flow, value, beside, .. }) if beside > value => {
                 let (room, times) = full.entry(flow).or_default();
                 (*room, *times) = (value + 1, *times + 1);
             }

@@ -11,7 +11,7 @@ use wakepath_graph::End;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{CommonNs, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Event, PlacementRow, Side, Table, TcpState, life, runtime};
+use wakepath_model::rows::{Event, JVM_EXECUTORS, Life, PlacementRow, RuntimeKind, Side, Table, TcpState};
 
 #[derive(Clone, Copy)]
 struct Known {
@@ -21,7 +21,7 @@ struct Known {
     tid: u32,
     cgroup: StrId,
     cmdline: StrId,
-    runtime: u8,
+    runtime: RuntimeKind,
     key: u64,
 }
 
@@ -29,15 +29,14 @@ impl Known {
     /// What a logical task is called; `None` of a thread.
     fn logical(&self) -> Option<String> {
         match self.runtime {
-            runtime::NONE => None,
-            runtime::GO => Some(format!("goroutine {}", self.key)),
-            runtime::JVM if self.key >= runtime::JVM_EXECUTORS => Some("an executor's task".into()),
-            runtime::JVM => Some(format!("virtual thread {}", self.key)),
-            runtime::TOKIO => Some(format!("Tokio task {}", self.key)),
+            RuntimeKind::None => None,
+            RuntimeKind::Go => Some(format!("goroutine {}", self.key)),
+            RuntimeKind::Jvm if self.key >= JVM_EXECUTORS => Some("an executor's task".into()),
+            RuntimeKind::Jvm => Some(format!("virtual thread {}", self.key)),
+            RuntimeKind::Tokio => Some(format!("Tokio task {}", self.key)),
             // these have no number that anybody else knows
-            runtime::PYTHON => Some("a task of Python".into()),
-            runtime::NODE => Some("a request's context".into()),
-            _ => Some("a logical task".into()),
+            RuntimeKind::Python => Some("a task of Python".into()),
+            RuntimeKind::Node => Some("a request's context".into()),
         }
     }
 }
@@ -129,7 +128,7 @@ impl<'f> Names<'f> {
                     placements.insert((host.id(), r.cgroup), (placement, r.is_own != 0));
                 }
                 let Event::Task(r) = event else { continue };
-                if r.tgid == r.tid && r.what != life::EXIT {
+                if r.tgid == r.tid && r.what != Life::Exit {
                     leaders.insert(r.tgid, r.task);
                 }
                 let leader = leaders.get(&r.tgid).copied().unwrap_or(r.task);
@@ -279,7 +278,7 @@ impl<'f> Names<'f> {
             name.is_none_or(|n| self.text(host, k.comm) == n) && tid.is_none_or(|t| k.tid == t)
         };
         let is_called = |at: (HostId, TaskId), k: &Known| match k.runtime {
-            runtime::NONE => fits(at.0, k),
+            RuntimeKind::None => fits(at.0, k),
             _ => self.task(at.0, at.1) == wanted,
         };
         let mut found: Vec<(HostId, TaskId)> =

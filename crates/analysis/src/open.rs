@@ -32,7 +32,7 @@ use wakepath_flows::Place;
 use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, OpKind, STATE_UNKNOWN, Side, Table, WaitRow, life};
+use wakepath_model::rows::{Event, Life, OpKind, STATE_UNKNOWN, Side, Table, WaitRow};
 
 /// Most requests and descriptors that are remembered.
 const HELD_MAX: usize = 1 << 20;
@@ -391,7 +391,7 @@ impl TasksOf {
             for event in host.events(TableSet::of(&[Table::Task]), ..) {
                 let Event::Task(r) = event else { continue };
                 let of = out.0.entry((host.id(), r.tgid)).or_default();
-                if r.what == life::EXIT {
+                if r.what == Life::Exit {
                     of.remove(&r.task)
                 } else {
                     of.insert(r.task)

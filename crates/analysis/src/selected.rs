@@ -4,7 +4,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::folder::{Folder, Host, TableSet};
 use wakepath_model::ids::{HostId, TaskId};
-use wakepath_model::rows::{Event, Table, life};
+use wakepath_model::rows::{Event, Life, Table};
 
 /// The selected processes of each host that was not recorded whole.
 #[derive(Debug, Default)]
@@ -32,12 +32,12 @@ fn of_host(host: &Host) -> Option<FxHashSet<u32>> {
         process_of.insert(r.task, r.tgid);
         let leads = r.tgid == r.tid;
         match r.what {
-            life::WATCHED => {
+            Life::Watched => {
                 is_said = true;
                 selected.insert(r.tgid);
             }
             // a number may be another's by now
-            life::FORK if leads => {
+            Life::Fork if leads => {
                 let by_selected = process_of.get(&r.parent).is_some_and(|parent| selected.contains(parent));
                 if by_selected {
                     selected.insert(r.tgid)

@@ -2,7 +2,7 @@
 
 use wakepath_analysis::faults::{FileRead, SpanFaults, of_request};
 use wakepath_model::folder::Folder;
-use wakepath_model::rows::fault::{MAJOR, MINOR, NEITHER};
+use wakepath_model::rows::FaultKind;
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
 
@@ -27,17 +27,17 @@ flow d A D
     let mut recording = play(script).expect("the script");
     for (began, ended, task, kind, file, inode) in [
         // before it took the request up
-        (92, 95, A, MAJOR, "/lib/early", 1),
-        (101, 103, A, MINOR, "", 0),
-        (104, 109, A, MAJOR, "/lib/a", 2),
+        (92, 95, A, FaultKind::Major, "/lib/early", 1),
+        (101, 103, A, FaultKind::Minor, "", 0),
+        (104, 109, A, FaultKind::Major, "/lib/a", 2),
         // while its call is under way a task that need not wait may be with another request
-        (200, 205, A, MAJOR, "/lib/elsewhere", 3),
-        (320, 330, A, MAJOR, "/lib/a", 2),
-        (331, 332, A, NEITHER, "", 0),
-        (333, 337, A, MAJOR, "", 0),
-        (360, 370, A, MAJOR, "/lib/late", 4),
-        (130, 140, D, MAJOR, "", 9),
-        (310, 320, D, MINOR, "", 0),
+        (200, 205, A, FaultKind::Major, "/lib/elsewhere", 3),
+        (320, 330, A, FaultKind::Major, "/lib/a", 2),
+        (331, 332, A, FaultKind::Neither, "", 0),
+        (333, 337, A, FaultKind::Major, "", 0),
+        (360, 370, A, FaultKind::Major, "/lib/late", 4),
+        (130, 140, D, FaultKind::Major, "", 9),
+        (310, 320, D, FaultKind::Minor, "", 0),
     ] {
         recording.hosts[0].faulted(began * 1000, ended * 1000, task, kind, file, inode);
     }

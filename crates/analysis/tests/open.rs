@@ -5,7 +5,9 @@ use wakepath_analysis::open::{Known, Unended, open};
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{DescriptorRow, EndedBy, Event, OpKind, OpRow, Side, TcpState, WaitRow, descriptor, seen};
+use wakepath_model::rows::{
+    DescriptorRow, EndedBy, Event, OpKind, OpRow, SeenHow, Side, TcpState, WaitRow, descriptor,
+};
 use wakepath_testkit::recording::{Announced, Cuts, HostRows, Recording};
 use wakepath_testkit::script::play;
 
@@ -22,7 +24,7 @@ fn host() -> HostRows {
     host.task(0, TASK, TASK, 0, "app");
     for (i, flow) in [ASKED, OTHER].into_iter().enumerate() {
         let (local, remote) = (([127, 0, 0, 1], 40000 + i as u16), ([127, 0, 0, 1], 80 + i as u16));
-        let how = seen::CONNECTED;
+        let how = SeenHow::Connected;
         let (snd, rcv) = (0, 0);
         host.endpoint(10, &Announced { flow, local, remote, netns: 1, snd, rcv, task: TASK, how, side: Side::Client });
     }
@@ -166,7 +168,7 @@ fn a_session_that_sleeps_amid_a_statement_is_named_with_those_that_may_hold_it_u
     for task in 1..=5 {
         host.task(0, task, task, 0, "postgres");
         let (local, remote) = (([127, 0, 0, 1], 5432), ([127, 0, 0, 2], 40000 + task as u16));
-        let (how, flow) = (seen::ACCEPTED, u64::from(task) + 100);
+        let (how, flow) = (SeenHow::Accepted, u64::from(task) + 100);
         host.endpoint(10, &Announced { flow, local, remote, netns: 1, snd: 0, rcv: 0, task, how, side: Side::Server });
         host.note(20, flow, true);
     }
@@ -207,7 +209,7 @@ fn silent(received: u64, sent: u64, marks: u8, side: Side) -> (usize, u64) {
     host.anchor(BEGAN);
     host.task(BEGAN, TASK, TASK, 0, "postgres");
     let (local, remote) = (([127, 0, 0, 1], 5432), ([127, 0, 0, 2], 40000));
-    let how = seen::SNAPSHOT;
+    let how = SeenHow::Snapshot;
     host.endpoint(
         BEGAN + 10,
         &Announced { flow: ASKED, local, remote, netns: 1, snd: 0, rcv: 0, task: TASK, how, side },

@@ -10,7 +10,7 @@ use wakepath_analysis::slices::{Slice, State};
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{EndedBy, FaultRow, OpKind, OpRow, PacketRow, WaitRow};
+use wakepath_model::rows::{EndedBy, FaultKind, FaultRow, OpKind, OpRow, PacketContext, PacketRow, WaitRow};
 use wakepath_testkit::golden;
 
 fn path_of(index: &Index, host: HostId, task: TaskId, from: CommonNs, to: CommonNs) -> Vec<Slice> {
@@ -192,13 +192,13 @@ proptest! {
         for (host, began, at, task, kind, inode) in &wild.faults {
             let mut f: FaultRow = Default::default();
             (f.began, f.at) = (ns(*host, *began), ns(*host, *at));
-            (f.task, f.kind, f.inode) = (TaskId(*task), *kind, *inode);
+            (f.task, f.kind, f.inode) = (TaskId(*task), FaultKind::try_from(*kind).unwrap_or_default(), *inode);
             script.hosts[usize::from(*host)].2.push(f.into());
         }
         for (host, at, id, key, trigger, task, sent, context) in &wild.packets {
             let mut p: PacketRow = Default::default();
             (p.at, p.id, p.key, p.trigger, p.task) = (ns(*host, *at), *id, *key, *trigger, TaskId(*task));
-            (p.sent, p.context, p.flow) = (u8::from(*sent), *context, *key % 3);
+            (p.sent, p.context, p.flow) = (u8::from(*sent), PacketContext::try_from(*context).unwrap_or_default(), *key % 3);
             script.hosts[usize::from(*host)].2.push(p.into());
         }
         let dir = tempfile::tempdir().expect("a folder");

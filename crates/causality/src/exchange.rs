@@ -29,8 +29,8 @@ pub use sides::Sides;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpKind, OpRow, RangeHow, StreamRow, TaskRow, TcpState, life, op_flag,
-    seen,
+    EndpointRow, FlowNoteRow, FlowStateRow, Life, OPEN, OpKind, OpRow, RangeHow, Reset, SeenHow, StreamRow, TaskRow,
+    TcpState, op_flag,
 };
 
 /// Most streams that are about to begin.
@@ -176,8 +176,8 @@ impl<S: Steps> Engine<S> {
         if ep.side.is_none() {
             ep.side = side;
         }
-        ep.traits.met |= r.how == seen::MET || r.how == seen::SNAPSHOT;
-        if let Some(opening) = ep.traits.opening.as_mut().filter(|_| r.how == seen::CONNECTED) {
+        ep.traits.met |= r.how == SeenHow::Met || r.how == SeenHow::Snapshot;
+        if let Some(opening) = ep.traits.opening.as_mut().filter(|_| r.how == SeenHow::Connected) {
             opening.connected(r.at);
         }
         self.eps.pair(r);
@@ -187,7 +187,7 @@ impl<S: Steps> Engine<S> {
     pub fn task(&mut self, r: &TaskRow) {
         let Engine { channels, steps, .. } = self;
         channels.task(r, |task| steps.process_of(task));
-        if r.what != life::EXIT {
+        if r.what != Life::Exit {
             return;
         }
         self.turned(r.task, r.at);
@@ -518,11 +518,11 @@ impl<S: Steps> Engine<S> {
         }
         let is_own = self.is_by_its_user(r);
         match r.new {
-            _ if !is_own && (r.reset != 0 || r.new == TcpState::CloseWait) => self.client_left(r.flow, r.at),
+            _ if !is_own && (r.reset != Reset::None || r.new == TcpState::CloseWait) => self.client_left(r.flow, r.at),
             TcpState::FinWait1 | TcpState::LastAck | TcpState::Close if is_own => self.shut(r.flow),
             _ => {}
         }
-        if r.reset != 0 {
+        if r.reset != Reset::None {
             self.ended(r.flow, r.at, true);
         } else if r.new == TcpState::Close {
             self.ended(r.flow, r.at, false);

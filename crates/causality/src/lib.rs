@@ -39,7 +39,7 @@ use wakepath_flows::Place;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, EventRef, FlowStateRow, PollRow, Table, TcpState, op_flag};
+use wakepath_model::rows::{Event, EventRef, FlowStateRow, PollRow, Reset, Table, TcpState, op_flag};
 
 /// What came of a reconstruction, besides the requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -338,7 +338,7 @@ impl<'f, 'o> Stream<'f, 'o> {
         feed(&mut self.engine, event);
         if let EventRef::FlowState(&FlowStateRow { flow, new: TcpState::Close, reset, snd, .. }) = event {
             assembler.borrow_mut().flow_over(self.host, flow, snd);
-            if reset == 0 {
+            if reset == Reset::None {
                 // one clock for all hosts, or those of the host that is ahead would be forgotten at once
                 let common = MonoNs(self.common(at) as u64);
                 assembler.borrow_mut().flow_gone(self.host, flow, common);

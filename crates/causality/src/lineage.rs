@@ -11,7 +11,7 @@ use crate::process::runtime::traits;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OPEN, StreamRow, TaskRow, life};
+use wakepath_model::rows::{Life, OPEN, RuntimeKind, StreamRow, TaskRow};
 
 /// Requests kept of each task: what it makes is told soon after.
 const TAKES_MAX: usize = 4;
@@ -128,8 +128,8 @@ impl Ends {
         let end = self.0.entry(r.task);
         *end = match r.what {
             _ if matches!(*end, End::InTime | End::Late) => *end,
-            life::EXIT if r.at.0 <= over.saturating_add(END_NS.max(own / END_PART)) => End::InTime,
-            life::EXIT if r.at.0 <= over.saturating_add(LATE_NS.max(own)) => End::Late,
+            Life::Exit if r.at.0 <= over.saturating_add(END_NS.max(own / END_PART)) => End::InTime,
+            Life::Exit if r.at.0 <= over.saturating_add(LATE_NS.max(own)) => End::Late,
             _ => End::Expected,
         };
     }
@@ -207,10 +207,10 @@ pub(crate) struct Lineage {
 impl Lineage {
     /// A task's row: a runtime may tell when it was made, and by which.
     pub(crate) fn task(&mut self, xs: &Slab, r: &TaskRow) {
-        if r.runtime != 0 && r.parent != TaskId::UNKNOWN {
+        if r.runtime != RuntimeKind::None && r.parent != TaskId::UNKNOWN {
             *self.streams.makers.entry(r.task) = r.parent;
         }
-        if r.runtime == 0 || r.start.0 == 0 {
+        if r.runtime == RuntimeKind::None || r.start.0 == 0 {
             return;
         }
         if let Some(takes) = self.takes.get_mut(&r.task) {

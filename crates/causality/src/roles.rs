@@ -26,7 +26,7 @@ use logical_tasks::LogicalTasks;
 use rustc_hash::FxHashMap;
 use wakepath_model::defects;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{InputRow, LossRow, PollRow, TaskRow, input, life};
+use wakepath_model::rows::{InputKind, InputRow, Life, LossRow, PollRow, TaskRow};
 
 pub use crate::process::known::Role;
 pub(crate) use habits::{HabitId, HabitTable};
@@ -57,7 +57,7 @@ impl Roles {
     pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.logical_tasks.task(xs, r, &mut self.habits);
         self.known.task(r);
-        if r.what == life::EXIT
+        if r.what == Life::Exit
             && let Some(doing) = self.doing.get_mut(r.task)
         {
             doing.held = Vec::new();
@@ -147,7 +147,7 @@ impl Roles {
         let process = self.process_of(r.task);
         if r.isolated >= 2 {
             self.known.at(process).now.rest = Some(Rest::default());
-        } else if r.kind == input::ELSE {
+        } else if r.kind == InputKind::Else {
             self.known.at(process).now.rest = None;
         }
     }

@@ -7,7 +7,9 @@ use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use wakepath_model::folder::{Host, TableSet};
 use wakepath_model::ids::EndpointId;
-use wakepath_model::rows::{EndpointRow, Event, MessageRow, OpKind, OpRow, PacketRow, RangeHow, Table, TcpState, seen};
+use wakepath_model::rows::{
+    EndpointRow, Event, MessageRow, OpKind, OpRow, PacketRow, RangeHow, SeenHow, Table, TcpState,
+};
 
 /// By what a message was recognised on both hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -160,7 +162,7 @@ fn end_of(r: &EndpointRow) -> Option<End> {
     let (a, b) = if low { (local, remote) } else { (remote, local) };
     let flow = mix_bytes(mix_bytes(u64::from(a.1) << 16 | u64::from(b.1), &a.0), &b.0);
     let numbers = (r.snd as u32, r.rcv as u32);
-    let is_fresh = matches!(r.how, seen::CONNECTED | seen::ACCEPTED) && numbers.0 != numbers.1;
+    let is_fresh = matches!(r.how, SeenHow::Connected | SeenHow::Accepted) && numbers.0 != numbers.1;
     let by_numbers = is_fresh.then(|| FlowName {
         flow: mix(0x15e9, u64::from(numbers.0.min(numbers.1)) << 32 | u64::from(numbers.0.max(numbers.1))),
         low: numbers.0 < numbers.1,

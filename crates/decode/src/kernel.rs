@@ -11,7 +11,9 @@ use endpoints::Endpoints;
 use faults::Files;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{FlowStateRow, OpKind, OpRow, RangeHow, Side, TcpState, held, op_flag, seen, strength};
+use wakepath_model::rows::{
+    FlowStateRow, OpKind, OpRow, RangeHow, Reset, SeenHow, Side, Strength, TcpState, held, op_flag,
+};
 use wakepath_wire::{self as w, Frame};
 
 /// What a row keeps of a record's flags has the same numbers in both.
@@ -235,7 +237,7 @@ impl KernelDecoder {
         let mut row = operation_row(o, kind, task);
         if let Some(who) = who {
             row.logical = self.tasks.logical(o.tgid, &who, at, sink);
-            row.logical_strength = strength::SEEN;
+            row.logical_strength = Strength::Seen;
         }
         let sent = match kind {
             OpKind::Send => true,
@@ -291,7 +293,7 @@ impl KernelDecoder {
         let numbers = if sent { &mut m.flow.snd } else { &mut m.flow.rcv };
         let bytes = o.bytes as u64;
         let counted = o.flags & w::OPF_COUNTED != 0;
-        let is_first = numbers.is_looked_at() && m.row.how == seen::SNAPSHOT;
+        let is_first = numbers.is_looked_at() && m.row.how == SeenHow::Snapshot;
         let (start, end, class) = if by_peer || o.flags & w::OPF_UNNUMBERED != 0 {
             numbers.follow(bytes)
         } else {
@@ -347,12 +349,12 @@ impl KernelDecoder {
             task,
             old: rows::code(r.old, at, sink),
             new: rows::code(r.new, at, sink),
-            reset: r.reset,
+            reset: rows::code(r.reset, at, sink),
             by_task: r.by_task,
             ..Default::default()
         };
         sink.push(&row);
-        let Some(m) = known.filter(|_| r.reset == 0 && row.new == TcpState::Close) else { return };
+        let Some(m) = known.filter(|_| row.reset == Reset::None && row.new == TcpState::Close) else { return };
         let listener = (m.row.state == TcpState::Listen).then_some((m.row.netns, m.row.lport));
         m.flow.ended(id, at, true, sink);
         // what it received may still be read: then it is let go with the idle ones

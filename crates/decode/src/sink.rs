@@ -2,7 +2,7 @@
 
 use crate::recurring::Said;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{PlacementRow, Row};
+use wakepath_model::rows::{PlacementRow, Row, TaskClass};
 
 /// Where decoded rows go, and where the decoder asks for what it may not look up itself.
 pub trait RowSink {
@@ -55,8 +55,17 @@ pub struct TaskFacts {
     pub cmdline: Vec<u8>,
     /// cgroup path.
     pub cgroup: Vec<u8>,
-    /// 1 = kernel thread.
-    pub class: u8,
+    /// Whose code it runs.
+    pub class: TaskClass,
+}
+
+/// What a number of a record means. One that we do not know is counted: its record says nothing.
+pub(crate) fn known<C: TryFrom<u8>, S: RowSink>(number: u8, at: MonoNs, sink: &mut S) -> Option<C> {
+    let known = C::try_from(number).ok();
+    if known.is_none() {
+        sink.count(wakepath_model::defects::id::RECORD_CODE, at);
+    }
+    known
 }
 
 /// What unit tests push rows into.

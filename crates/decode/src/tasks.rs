@@ -2,10 +2,10 @@
 
 use crate::command_line;
 use crate::placed::Placed;
-use crate::sink::{RowSink, TaskFacts};
+use crate::sink::{RowSink, TaskFacts, known};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
-use wakepath_model::rows::{HandoverRow, StreamRow, TaskRow, life, strength};
+use wakepath_model::rows::{HandoverRow, Life, StreamRow, Strength, TaskClass, TaskRow};
 use wakepath_wire as w;
 
 #[derive(Clone, Copy)]
@@ -82,7 +82,7 @@ impl Tasks {
                 false => sink.intern(command_line::program_of(&facts.comm)),
             },
             cgroup: self.placed.cgroup(&facts.cgroup, at, sink),
-            what: life::SNAPSHOT,
+            what: Life::Snapshot,
             class: facts.class,
             ..Default::default()
         };
@@ -99,9 +99,10 @@ impl Tasks {
                 return l.row.task;
             }
         }
-        let known = self.logical.get(&tgid).and_then(|all| all.get(&key)).map(|l| l.row);
+        let Some(runtime) = known(who.runtime, at, sink) else { return TaskId::UNKNOWN };
+        let before = self.logical.get(&tgid).and_then(|all| all.get(&key)).map(|l| l.row);
         let parent = match who.parent {
-            0 => known.map_or(TaskId::UNKNOWN, |row| row.parent),
+            0 => before.map_or(TaskId::UNKNOWN, |row| row.parent),
             maker => self.logical(tgid, &w::Logical { key: maker, parent: 0, born_ns: 0, ..*who }, at, sink),
         };
         self.id(tgid, tgid, at, sink);
@@ -110,13 +111,13 @@ impl Tasks {
             at,
             start: MonoNs(who.born_ns),
             key: who.key,
-            task: known.map_or_else(|| self.fresh(), |row| row.task),
+            task: before.map_or_else(|| self.fresh(), |row| row.task),
             parent,
             tgid,
             tid: 0,
-            what: life::SNAPSHOT,
-            runtime: who.runtime,
-            parent_strength: if parent == TaskId::UNKNOWN { strength::NONE } else { strength::SEEN },
+            what: Life::Snapshot,
+            runtime,
+            parent_strength: if parent == TaskId::UNKNOWN { Strength::None } else { Strength::Seen },
             ..process
         };
         sink.push(&row);
@@ -140,7 +141,7 @@ impl Tasks {
         let who = w::Logical { key: r.key, parent: 0, born_ns: 0, runtime: r.head.sub, pad: [0; 7] };
         self.logical(r.tgid, &who, at, sink);
         let known = self.logical.get(&r.tgid).and_then(|all| all.get(&(who.runtime, who.key)));
-        known.iter().for_each(|l| sink.push(&TaskRow { at, what: life::FOR_OTHERS, ..l.row }));
+        known.iter().for_each(|l| sink.push(&TaskRow { at, what: Life::ForOthers, ..l.row }));
     }
 
     /// A logical task ended. Its number is not used again.
@@ -152,7 +153,7 @@ impl Tasks {
         if let Some(ended) = all.and_then(|all| all.get_mut(&(who.runtime, who.key))) {
             // what it made may act yet, and names it then
             ended.last = MonoNs(0);
-            sink.push(&TaskRow { at, what: life::EXIT, ..ended.row });
+            sink.push(&TaskRow { at, what: Life::Exit, ..ended.row });
         }
     }
 
@@ -196,7 +197,7 @@ impl Tasks {
 
     fn keep<S: RowSink>(&mut self, row: TaskRow, sink: &mut S) -> TaskId {
         sink.push(&row);
-        self.by_tid.insert(row.tid, Known { row, dead: row.what == life::EXIT });
+        self.by_tid.insert(row.tid, Known { row, dead: row.what == Life::Exit });
         row.task
     }
 
@@ -233,7 +234,7 @@ impl Tasks {
                 // a child is its parent's program until it says otherwise
                 cmdline: from.map_or(StrId::EMPTY, |f| f.cmdline),
                 cgroup: from.map_or(StrId::EMPTY, |f| f.cgroup),
-                what: life::FORK,
+                what: Life::Fork,
                 class: class(e.flags),
                 ..Default::default()
             };
@@ -258,13 +259,13 @@ impl Tasks {
         let Some(k) = self.by_tid.get(&e.tid) else {
             return;
         };
-        let mut row = TaskRow { at, what: life::NAME, class: class(e.flags), ..k.row };
+        let mut row = TaskRow { at, what: Life::Name, class: class(e.flags), ..k.row };
         if e.head.sub != w::TASK_EXIT {
             row.comm = sink.intern(comm);
         }
         match e.head.sub {
             w::TASK_EXEC => {
-                row.what = life::EXEC;
+                row.what = Life::Exec;
                 // of a process that is not watched no words are read
                 row.cmdline = match cmdline {
                     [] => sink.intern(command_line::program_of(comm)),
@@ -275,11 +276,11 @@ impl Tasks {
                     row.cgroup = self.placed.cgroup(&path, at, sink);
                 }
             }
-            w::TASK_EXIT => row.what = life::EXIT,
+            w::TASK_EXIT => row.what = Life::Exit,
             _ => {}
         }
         self.keep(row, sink);
-        if e.tid == e.tgid && matches!(row.what, life::EXEC | life::EXIT) {
+        if e.tid == e.tgid && matches!(row.what, Life::Exec | Life::Exit) {
             self.logical.remove(&e.tgid);
         }
         if e.head.sub == w::TASK_EXIT && self.by_tid.len() > 100_000 {
@@ -294,7 +295,7 @@ impl Tasks {
         let comm = sink.intern(comm);
         match known {
             Some(row) if row.comm == comm => {}
-            Some(row) => _ = self.keep(TaskRow { at, comm, what: life::NAME, ..row }, sink),
+            Some(row) => _ = self.keep(TaskRow { at, comm, what: Life::Name, ..row }, sink),
             None => {
                 let path = sink.cgroup(e.tgid).unwrap_or_default();
                 let row = TaskRow {
@@ -305,7 +306,7 @@ impl Tasks {
                     tid: e.tid,
                     comm,
                     cgroup: self.placed.cgroup(&path, at, sink),
-                    what: life::SNAPSHOT,
+                    what: Life::Snapshot,
                     class: class(e.flags),
                     ..Default::default()
                 };
@@ -325,7 +326,7 @@ impl Tasks {
             }
         }
         let known = self.by_tid.get(&tgid);
-        known.iter().for_each(|k| sink.push(&TaskRow { at, what: life::WATCHED, ..k.row }));
+        known.iter().for_each(|k| sink.push(&TaskRow { at, what: Life::Watched, ..k.row }));
         true
     }
 
@@ -339,7 +340,7 @@ impl Tasks {
         let living = self.by_tid.values().filter(|k| !k.dead).map(|k| k.row.cgroup).collect();
         self.placed.restate(&living, at, sink);
         for k in self.by_tid.values().filter(|k| !k.dead) {
-            sink.push(&TaskRow { at, what: life::SNAPSHOT, ..k.row });
+            sink.push(&TaskRow { at, what: Life::Snapshot, ..k.row });
         }
         for all in self.logical.values_mut() {
             all.retain(|_, l| l.last.0 + LOGICAL_IDLE_NS > at.0);
@@ -348,11 +349,11 @@ impl Tasks {
     }
 }
 
-fn class(flags: u32) -> u8 {
+fn class(flags: u32) -> TaskClass {
     match flags {
-        f if f & PF_IO_WORKER != 0 => 2,
-        f if f & PF_KTHREAD != 0 => 1,
-        _ => 0,
+        f if f & PF_IO_WORKER != 0 => TaskClass::IoUring,
+        f if f & PF_KTHREAD != 0 => TaskClass::Kernel,
+        _ => TaskClass::User,
     }
 }
 
@@ -406,7 +407,10 @@ mod tests {
             Event::Task(r) => Some((r.task, r.class, r.what)),
             _ => None,
         });
-        assert_eq!(rows.collect::<Vec<_>>(), [(one[0], 1, life::SNAPSHOT), (other, 1, life::SNAPSHOT)]);
+        assert_eq!(
+            rows.collect::<Vec<_>>(),
+            [(one[0], TaskClass::Kernel, Life::Snapshot), (other, TaskClass::Kernel, Life::Snapshot)]
+        );
     }
 
     #[test]
@@ -419,7 +423,7 @@ mod tests {
             tasks.for_others(&w::Ended { head, ts_ns: 100, tgid: 70, pad: 0, key, parent: 0, born_ns: 0 }, &mut sink);
         }
         let told = sink.0.iter().filter_map(|e| match e {
-            Event::Task(r) if r.what == life::FOR_OTHERS => Some((r.task, r.key, r.start.0, r.at.0)),
+            Event::Task(r) if r.what == Life::ForOthers => Some((r.task, r.key, r.start.0, r.at.0)),
             _ => None,
         });
         let told: Vec<_> = told.collect();

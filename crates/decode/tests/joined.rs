@@ -3,7 +3,7 @@
 use wakepath_decode::recurring::Said;
 use wakepath_decode::{KernelDecoder, Payload, RowSink, TaskFacts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, Event, InputRow, MessageRow, OpRow, PollRow, Row, TaskRow, life};
+use wakepath_model::rows::{EndpointRow, Event, InputRow, Life, MessageRow, OpRow, PollRow, Row, TaskRow};
 use wakepath_wire::{self as w, Frame};
 
 #[derive(Default)]
@@ -229,13 +229,13 @@ fn a_child_that_tells_of_itself_before_its_maker_does_is_one_task() {
     for step in &steps {
         d.library_frame(frame(step), &mut s);
     }
-    let of = |what: u8| -> Vec<(u32, u32, TaskId)> {
+    let of = |what: Life| -> Vec<(u32, u32, TaskId)> {
         let those = s.tasks.iter().filter(|r| r.what == what && r.tid == 7);
         those.map(|r| (r.at.0 as u32, r.task.0, r.parent)).collect()
     };
-    let (maker, child) = (TaskId(1), of(life::EXEC)[0].1);
-    assert_eq!(of(life::FORK), [(100, child, maker), (400, child + 1, maker)]);
-    assert_eq!(of(life::EXIT), [(300, child, maker)]);
+    let (maker, child) = (TaskId(1), of(Life::Exec)[0].1);
+    assert_eq!(of(Life::Fork), [(100, child, maker), (400, child + 1, maker)]);
+    assert_eq!(of(Life::Exit), [(300, child, maker)]);
     assert_eq!(d.task_of(7), TaskId(child + 1));
 }
 

@@ -6,7 +6,7 @@ use crate::per_end::PerEnd;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{HostId, StrId};
-use wakepath_model::rows::{EndpointRow, Side, TcpState, seen};
+use wakepath_model::rows::{EndpointRow, SeenHow, Side, TcpState};
 
 /// What is needed of an endpoint after its row is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl<W: Working> Pairs<W> {
             return;
         }
         let place = Place::of(r);
-        let fresh = r.how == seen::CONNECTED || r.how == seen::ACCEPTED;
+        let fresh = r.how == SeenHow::Connected || r.how == SeenHow::Accepted;
         let (snd, rcv) = (r.snd as u32, (r.state != TcpState::SynSent).then_some(r.rcv as u32));
         let announced = Known { is_announced: true, place, snd, rcv, fresh, ..Known::default() };
         if self.announce(end, announced) && r.family != AF_UNIX {
@@ -412,7 +412,7 @@ mod tests {
         let place = |lport, rport| EndpointRow { family: AF_INET, protocol: 6, lport, rport, ..Default::default() };
         let asking = EndpointRow { flow: EndpointId(1), snd: 70, state: TcpState::SynSent, ..place(4000, 80) };
         let accepted =
-            EndpointRow { flow: EndpointId(2), snd: 3 << 30, rcv: 70, how: seen::ACCEPTED, ..place(80, 4000) };
+            EndpointRow { flow: EndpointId(2), snd: 3 << 30, rcv: 70, how: SeenHow::Accepted, ..place(80, 4000) };
         for (first, then) in [(&asking, &accepted), (&accepted, &asking)] {
             let mut pairs: Pairs = Pairs::default();
             pairs.add(HostId(0), first);
@@ -432,18 +432,19 @@ mod tests {
     fn what_is_left_of_a_connection_takes_no_end_of_the_next_one() {
         let place = |lport, rport| EndpointRow { family: AF_INET, protocol: 6, lport, rport, ..Default::default() };
         // numbers of a run: the kernel goes on 65,537 after what was sent before
-        let left = EndpointRow { flow: EndpointId(1), snd: 5000, rcv: 7000, how: seen::MET, ..place(80, 4000) };
-        let asking = EndpointRow { flow: EndpointId(2), snd: 7091 + 65_537, how: seen::CONNECTED, ..place(4000, 80) };
+        let left = EndpointRow { flow: EndpointId(1), snd: 5000, rcv: 7000, how: SeenHow::Met, ..place(80, 4000) };
+        let asking =
+            EndpointRow { flow: EndpointId(2), snd: 7091 + 65_537, how: SeenHow::Connected, ..place(4000, 80) };
         let asking = EndpointRow { state: TcpState::SynSent, ..asking };
         let accepted = EndpointRow { flow: EndpointId(3), snd: 90_000, rcv: asking.snd, ..left };
-        let accepted = EndpointRow { how: seen::ACCEPTED, ..accepted };
+        let accepted = EndpointRow { how: SeenHow::Accepted, ..accepted };
         let host = HostId(0);
         let mut pairs: Pairs = Pairs::default();
         [&left, &asking, &accepted].iter().for_each(|r| pairs.add(host, r));
         assert_eq!(pairs.peer((host, asking.flow)), Some(((host, accepted.flow), How::Addresses)));
         assert_eq!(pairs.peer((host, left.flow)), None);
         // the same of one that was met later: what is left of the old one had sent all that it ever would
-        let met = |snd| EndpointRow { snd, rcv: 5100, how: seen::MET, state: TcpState::Established, ..asking };
+        let met = |snd| EndpointRow { snd, rcv: 5100, how: SeenHow::Met, state: TcpState::Established, ..asking };
         for (sent_to, expected) in [(5100, true), (5099, false), (5000 + 65_537, true), (0, true)] {
             let mut pairs: Pairs = Pairs::default();
             pairs.add(host, &left);

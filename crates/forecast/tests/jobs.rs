@@ -13,7 +13,7 @@ use wakepath_forecast::replay::{Options, replay};
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Event, LimitRow, OpKind, limit};
+use wakepath_model::rows::{Event, LimitKind, LimitRow, OpKind};
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
 
@@ -112,7 +112,7 @@ fn derived(p: &Plan, selection: &Selection) -> Derived {
         task: TaskId(0),
         cgroup: StrId::EMPTY,
         port: 0,
-        kind: limit::PROCESSORS,
+        kind: LimitKind::Processors,
         ..Default::default()
     };
     host.rows.insert(0, processors.into());

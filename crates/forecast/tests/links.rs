@@ -5,7 +5,7 @@ use wakepath_forecast::derive::links::{Connect, Links, SYN_RETRY_NS, Way};
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{self, Event, LimitRow, OpKind, limit, seen};
+use wakepath_model::rows::{self, Event, LimitKind, LimitRow, OpKind, SeenHow};
 use wakepath_testkit::recording::{Announced, Cuts, HostRows};
 
 const HOST: HostId = HostId(0);
@@ -44,10 +44,10 @@ fn connect(h: &mut HostRows, made: &Made) {
         side,
     };
     let connected = made.at + made.before_ns + THERE_NS + BACK_NS;
-    h.endpoint(connected, &end(client(made.number), a, b, 1, seen::CONNECTED, rows::Side::Client));
+    h.endpoint(connected, &end(client(made.number), a, b, 1, SeenHow::Connected, rows::Side::Client));
     h.endpoint(
         connected + THERE_NS + made.behind_ns,
-        &end(server(made.number), b, a, 2, seen::ACCEPTED, rows::Side::Server),
+        &end(server(made.number), b, a, 2, SeenHow::Accepted, rows::Side::Server),
     );
     if made.is_called {
         h.op(made.at, connected + 50_000, 1, client(made.number).0, OpKind::Connect, 0);
@@ -137,7 +137,7 @@ fn what_the_host_says_of_its_retries_holds() -> Result<(), Box<dyn std::error::E
         ..Default::default()
     };
     for (value, retries) in [(0, 2), (1, 2), (2, 3), (4, 3)] {
-        let said = [row(limit::PROCESSORS, 9), row(limit::SYN_LINEAR, value)];
+        let said = [row(LimitKind::Processors, 9), row(LimitKind::SynLinear, value)];
         let ask = |l: &Links, _: &Index| (l.connect((HOST, client(0))).map(|c| c.retries), l.syn_linear());
         assert_eq!(read_with(&three, &said, ask)?, (Some(retries), value as u8));
     }

@@ -11,7 +11,7 @@ use wakepath_forecast::replay::{Options, replay};
 use wakepath_forecast::system::{QueueKind, Step, System};
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
-use wakepath_model::rows::{self, Event, OpKind, seen};
+use wakepath_model::rows::{self, Event, OpKind, SeenHow};
 use wakepath_testkit::recording::{Announced, Cuts, HostRows};
 use wakepath_testkit::script::play;
 
@@ -71,8 +71,8 @@ fn run(made: &Made) -> (HostRows, f64) {
         how,
         side,
     };
-    h.endpoint(connected, &end(NEAR, a, b, 1, SENDER, seen::CONNECTED, rows::Side::Client));
-    h.endpoint(connected + made.delay_ns, &end(FAR, b, a, 2, READER, seen::ACCEPTED, rows::Side::Server));
+    h.endpoint(connected, &end(NEAR, a, b, 1, SENDER, SeenHow::Connected, rows::Side::Client));
+    h.endpoint(connected + made.delay_ns, &end(FAR, b, a, 2, READER, SeenHow::Accepted, rows::Side::Server));
     h.op(begin, connected + WAKE_NS, SENDER, NEAR, OpKind::Connect, 0);
     // when each packet arrived, and until where the stream reaches with it
     let mut arrivals: Vec<(u64, u64)> = Vec::new();

@@ -16,8 +16,8 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{
-    EndedBy, EndpointRow, Event, FaultRow, LimitRow, MessageRole, MessageRow, OpKind, OpRow, PacketRow, ParkRow,
-    PollRow, RanRow, ResentRow, Row, StayRow, Table, TaskRow, TcpState, WaitRow, fault, held, limit,
+    EndedBy, EndpointRow, Event, FaultKind, FaultRow, LimitKind, LimitRow, MessageRole, MessageRow, OpKind, OpRow,
+    PacketRow, ParkRow, PollRow, RanRow, ResentRow, Reset, Row, StayRow, Table, TaskRow, TcpState, WaitRow, held,
 };
 
 /// How long the endpoints of a flow that is gone are remembered, since the other end may still be announced.
@@ -150,7 +150,7 @@ fn faults(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
     let (mut faults, mut files) = (Sorter::new(dir), Sorter::new(dir));
     let mut seen = FxHashSet::default();
     each::<FaultRow>(host, |r| {
-        if r.kind != fault::MAJOR {
+        if r.kind != FaultKind::Major {
             return Ok(());
         }
         if seen.insert(r.file) {
@@ -220,7 +220,7 @@ fn operations(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
 /// How long the queues of listeners were, and might become.
 fn backlogs(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
     let mut sorter = Sorter::new(dir);
-    each::<LimitRow>(host, |r| if r.kind == limit::BACKLOG { sorter.push(*r) } else { Ok(()) })?;
+    each::<LimitRow>(host, |r| if r.kind == LimitKind::Backlog { sorter.push(*r) } else { Ok(()) })?;
     sorter.finish(create(&file(dir, "backlogs", i))?)
 }
 
@@ -290,7 +290,7 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
                     sorters[usize::from(other.0.0)].push(mirrored)?;
                 }
             }
-            Some(Event::FlowState(r)) if r.new == TcpState::Close && r.reset == 0 => {
+            Some(Event::FlowState(r)) if r.new == TcpState::Close && r.reset == Reset::None => {
                 gone.push_back((at.0, (host, r.flow)))
             }
             _ => {}

@@ -38,7 +38,7 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Table, TaskRow, WaitRow, life,
+    FaultRow, Life, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Table, TaskRow, WaitRow,
 };
 
 /// Version of the files: older ones are made again.
@@ -444,7 +444,7 @@ impl Index {
 
     /// When a task was made and by whom, where that was seen.
     pub fn fork(&self, host: HostId, task: TaskId) -> Option<(MonoNs, TaskId)> {
-        self.life(host, task, life::FORK).map(|r| (r.at, r.parent))
+        self.life(host, task, Life::Fork).map(|r| (r.at, r.parent))
     }
 
     /// Whether a process is known to have been selected to be watched: what it does not do is known, too.
@@ -453,7 +453,7 @@ impl Index {
         let Some(h) = self.rows(host) else { return false };
         let mut of = task;
         for _ in 0..GENERATIONS_MAX {
-            if h.recorded.is_whole || self.life(host, of, life::WATCHED).is_some() {
+            if h.recorded.is_whole || self.life(host, of, Life::Watched).is_some() {
                 return true;
             }
             match self.fork(host, of) {
@@ -466,18 +466,18 @@ impl Index {
 
     /// When a task ended, where that was seen.
     pub fn exit(&self, host: HostId, task: TaskId) -> Option<MonoNs> {
-        self.life(host, task, life::EXIT).map(|r| r.at)
+        self.life(host, task, Life::Exit).map(|r| r.at)
     }
 
-    fn life(&self, host: HostId, task: TaskId, what: u8) -> Option<TaskRow> {
+    fn life(&self, host: HostId, task: TaskId, what: Life) -> Option<TaskRow> {
         let h = self.rows(host)?;
         let first = self.store.lower_bound(&h.tasks, (u64::from(task.0), 0, 0));
         let after = self.store.lower_bound(&h.tasks, (u64::from(task.0) + 1, 0, 0));
         // a task is announced again at each segment, but it is made first and ends last
-        if what == life::EXIT {
+        if what == Life::Exit {
             return (first..after).rev().take(4).filter_map(|i| self.store.get(&h.tasks, i)).find(|r| r.what == what);
         }
-        if what == life::WATCHED {
+        if what == Life::Watched {
             let mut rows = (first..after).take(NEAR as usize).filter_map(|i| self.store.get(&h.tasks, i));
             return rows.find(|r| r.what == what);
         }

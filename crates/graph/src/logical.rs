@@ -2,7 +2,7 @@
 
 use super::Index;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{ParkRow, runtime};
+use wakepath_model::rows::{ParkRow, RuntimeKind};
 
 impl Index {
     /// The last wait of a logical task inside its program that had ended at a moment.
@@ -23,7 +23,7 @@ impl Index {
     ) -> Option<MonoNs> {
         let h = self.rows(host)?;
         let named = self.store.get(&h.tasks, self.store.lower_bound(&h.tasks, (u64::from(logical.0), 0, 0)))?;
-        let key = (named.task == logical && named.runtime != runtime::NONE).then_some(named.key)?;
+        let key = (named.task == logical && named.runtime != RuntimeKind::None).then_some(named.key)?;
         let mut place = self.store.lower_bound(&h.besides.ran, (u64::from(task.0), to.0, 0));
         let mut before = || {
             place = place.checked_sub(1)?;

@@ -2,7 +2,7 @@
 
 use super::{HostRows, Index};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::runtime::NONE;
+use wakepath_model::rows::{RuntimeKind, TaskClass};
 
 impl HostRows {
     /// A text that rows of the index name.
@@ -28,20 +28,18 @@ impl Index {
         rows.find(|r| r.task == task && r.comm != StrId::EMPTY).map(|r| (r.tgid, r.comm))
     }
 
-    /// Whose logical task a task is, one of [`runtime`]; `NONE` of a thread.
-    ///
-    /// [`runtime`]: wakepath_model::rows::runtime
-    pub fn runtime(&self, host: HostId, task: TaskId) -> u8 {
-        let Some(h) = self.rows(host) else { return NONE };
+    /// Whose logical task a task is, `RuntimeKind::None` of a thread.
+    pub fn runtime(&self, host: HostId, task: TaskId) -> RuntimeKind {
+        let Some(h) = self.rows(host) else { return RuntimeKind::None };
         let first = self.store.lower_bound(&h.tasks, (u64::from(task.0), 0, 0));
-        self.store.get(&h.tasks, first).filter(|r| r.task == task).map_or(NONE, |r| r.runtime)
+        self.store.get(&h.tasks, first).filter(|r| r.task == task).map_or(RuntimeKind::None, |r| r.runtime)
     }
 
     /// Whether it is a thread of the kernel: it makes no system calls, and has no pages that are read in for it.
     pub fn is_kernel(&self, host: HostId, task: TaskId) -> bool {
         let Some(h) = self.rows(host) else { return false };
         let first = self.store.lower_bound(&h.tasks, (u64::from(task.0), 0, 0));
-        self.store.get(&h.tasks, first).is_some_and(|r| r.task == task && r.class == 1)
+        self.store.get(&h.tasks, first).is_some_and(|r| r.task == task && r.class == TaskClass::Kernel)
     }
 
     /// The name of a thread, which may differ from that of its process; empty where it is not known.

@@ -57,7 +57,7 @@ impl Keyed for FaultRow {
 /// Lives by task and time.
 impl Keyed for TaskRow {
     fn key(&self) -> Key {
-        (task(self.task), self.at.0, u64::from(self.what))
+        (task(self.task), self.at.0, self.what as u64)
     }
 }
 

@@ -25,17 +25,17 @@ mod tasks;
 mod waits;
 
 pub use descriptors::{DescriptorRow, LastWord, ResentRow, descriptor, held};
-pub use faults::{FaultRow, NO_OFFSET, access, fault};
-pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, Side, TcpState, UNFRAMED, seen};
-pub use limits::{LimitRow, limit};
-pub use marks::{MarkRow, mark};
+pub use faults::{FaultKind, FaultRow, NO_OFFSET, access};
+pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, Reset, SeenHow, Side, TcpState, UNFRAMED};
+pub use limits::{LimitKind, LimitRow};
+pub use marks::{MarkKind, MarkRow};
 pub use messages::{Failed, MessageEndHow, MessageEndRow, MessageRole, MessageRow, WitnessKind, message_flag};
-pub use operations::{InputRow, OpKind, OpRow, PollRow, RangeHow, input, op_flag};
-pub use packets::{PacketRow, context};
+pub use operations::{InputKind, InputRow, OpKind, OpRow, PollRow, RangeHow, op_flag};
+pub use packets::{PacketContext, PacketRow};
 pub use placements::PlacementRow;
 pub use recording::{AnchorRow, LossRow};
 pub use sniffed::{ExchangeKind, FlowRowKind, ResetBy, SideHow, SniffedExchangeRow, SniffedFlowRow};
-pub use tasks::{HandoverRow, StreamRow, TaskRow, life, runtime, strength};
+pub use tasks::{HandoverRow, JVM_EXECUTORS, Life, RuntimeKind, StreamRow, Strength, TaskClass, TaskRow};
 pub use waits::{EndedBy, Park, ParkRow, RanRow, STATE_UNKNOWN, StackRow, StayRow, WaitRow, gaps};
 
 /// End offset of a message whose end is not known yet.

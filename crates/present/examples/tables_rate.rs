@@ -6,7 +6,8 @@ use std::time::Instant;
 use wakepath_model::folder::{Folder, FolderWriter, HostInfo, Options, Overwrite};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndedBy, Failed, MessageRole, MessageRow, OpKind, OpRow, RangeHow, TaskRow, WaitRow, WitnessKind, life,
+    AnchorRow, EndedBy, Failed, Life, MessageRole, MessageRow, OpKind, OpRow, RangeHow, TaskClass, TaskRow, WaitRow,
+    WitnessKind,
 };
 use wakepath_present::parquet::write_tables;
 
@@ -48,8 +49,8 @@ fn make(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
         comm,
         cmdline: StrId::EMPTY,
         cgroup: StrId::EMPTY,
-        what: life::SNAPSHOT,
-        class: 0,
+        what: Life::Snapshot,
+        class: TaskClass::User,
         ..Default::default()
     });
     let mut x = 0x9e37_79b9_7f4a_7c15u64;

@@ -5,7 +5,7 @@ use crate::random::Random;
 use crate::recording::{Announced, HostRows, Recording};
 use crate::truth::Call;
 use std::collections::VecDeque;
-use wakepath_model::rows::{Side, input, seen};
+use wakepath_model::rows::{InputKind, SeenHow, Side};
 
 const US: u64 = 1_000;
 const REQUEST_BYTES: u64 = 80;
@@ -155,9 +155,9 @@ impl Crowd {
             Announced { flow, local, remote, netns: 1, snd, rcv, task, how, side }
         };
         if let Some(task) = from {
-            self.host.endpoint(0, &end(ids[0], here, there, task, seen::CONNECTED, Side::Client));
+            self.host.endpoint(0, &end(ids[0], here, there, task, SeenHow::Connected, Side::Client));
         }
-        self.host.endpoint(0, &end(ids[1], there, here, to, seen::ACCEPTED, Side::Server));
+        self.host.endpoint(0, &end(ids[1], there, here, to, SeenHow::Accepted, Side::Server));
         let client = if from.is_some() { ids[0] } else { 0 };
         self.wires.push(Wire { client, server: ids[1], moved, is_noted: [false; 2] });
         number
@@ -242,7 +242,7 @@ impl Crowd {
     fn handed(&mut self, task: u32, flow: u64, of: usize) {
         if self.plan.serves == Serves::Isolated {
             self.polls(task, 1, u64::MAX);
-            self.host.given(self.now, task, flow, input::READ, of as u32, 1);
+            self.host.given(self.now, task, flow, InputKind::Read, of as u32, 1);
         }
     }
 

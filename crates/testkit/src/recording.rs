@@ -10,9 +10,9 @@ use std::path::Path;
 use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndedBy, EndpointRow, Event, Failed, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow,
-    MessageEndHow, MessageEndRow, MessageRole, MessageRow, OpKind, OpRow, PollRow, RangeHow, Side, TaskRow, TcpState,
-    UNFRAMED, WaitRow, WitnessKind, life, op_flag, seen,
+    AnchorRow, EndedBy, EndpointRow, Event, Failed, FaultKind, FaultRow, FlowNoteRow, FlowStateRow, InputKind,
+    InputRow, Life, LossRow, MessageEndHow, MessageEndRow, MessageRole, MessageRow, OpKind, OpRow, PollRow, RangeHow,
+    Reset, SeenHow, Side, TaskClass, TaskRow, TcpState, UNFRAMED, WaitRow, WitnessKind, op_flag,
 };
 
 /// Nanoseconds since 1970 at true time 0.
@@ -62,8 +62,8 @@ pub struct Announced {
     pub rcv: u64,
     /// Holder.
     pub task: u32,
-    /// One of `rows::seen`.
-    pub how: u8,
+    /// How it came to be known.
+    pub how: SeenHow,
     /// Which end it is.
     pub side: Side,
 }
@@ -109,26 +109,26 @@ impl HostRows {
 
     /// A task was met, or made by `parent`; `leader` is its process.
     pub fn task(&mut self, t: u64, task: u32, leader: u32, parent: u32, comm: &str) {
-        let what = if parent == 0 { life::SNAPSHOT } else { life::FORK };
+        let what = if parent == 0 { Life::Snapshot } else { Life::Fork };
         self.life(t, task, leader, parent, [comm, ""], what);
     }
 
     /// A process was started with such words, by another.
     pub fn started_with(&mut self, t: u64, leader: u32, parent: u32, comm: &str, words: &str) {
-        self.life(t, leader, leader, parent, [comm, words], life::FORK);
+        self.life(t, leader, leader, parent, [comm, words], Life::Fork);
     }
 
     /// A process was selected to be watched.
     pub fn watched(&mut self, t: u64, leader: u32, comm: &str) {
-        self.life(t, leader, leader, 0, [comm, ""], life::WATCHED);
+        self.life(t, leader, leader, 0, [comm, ""], Life::Watched);
     }
 
     /// A task ended.
     pub fn ended(&mut self, t: u64, task: u32, leader: u32) {
-        self.life(t, task, leader, 0, [""; 2], life::EXIT);
+        self.life(t, task, leader, 0, [""; 2], Life::Exit);
     }
 
-    fn life(&mut self, t: u64, task: u32, leader: u32, parent: u32, [comm, words]: [&str; 2], what: u8) {
+    fn life(&mut self, t: u64, task: u32, leader: u32, parent: u32, [comm, words]: [&str; 2], what: Life) {
         let (at, comm, cmdline) = (self.at(t), self.text(comm), self.text(words));
         self.rows.push(
             TaskRow {
@@ -142,7 +142,7 @@ impl HostRows {
                 cmdline,
                 cgroup: StrId::EMPTY,
                 what,
-                class: 0,
+                class: TaskClass::User,
                 ..Default::default()
             }
             .into(),
@@ -302,7 +302,7 @@ impl HostRows {
                 task: TaskId(task),
                 old: TcpState::Established,
                 new: TcpState::Close,
-                reset: u8::from(reset),
+                reset: if reset { Reset::Received } else { Reset::None },
                 by_task: 1,
                 ..Default::default()
             }
@@ -318,7 +318,7 @@ impl HostRows {
             self.rows.push(FlowStateRow { new: TcpState::CloseWait, ..row }.into());
             return;
         }
-        self.rows.push(FlowStateRow { new: TcpState::Established, reset: 1, ..row }.into());
+        self.rows.push(FlowStateRow { new: TcpState::Established, reset: Reset::Received, ..row }.into());
         self.rows.push(FlowStateRow { new: TcpState::Close, ..row }.into());
     }
 
@@ -361,9 +361,9 @@ impl HostRows {
         self.rows.push(row.into());
     }
 
-    /// The library vantage handed an input to a task: of `kind` (`rows::input`) on a flow (0: none), out of `ready`;
+    /// The library vantage handed an input to a task: of `kind` on a flow (0: none), out of `ready`;
     /// `isolated` as in [`InputRow`].
-    pub fn given(&mut self, at: u64, task: u32, flow: u64, kind: u8, ready: u32, isolated: u8) {
+    pub fn given(&mut self, at: u64, task: u32, flow: u64, kind: InputKind, ready: u32, isolated: u8) {
         let row = InputRow {
             at: self.at(at),
             flow: EndpointId(flow),
@@ -377,8 +377,8 @@ impl HostRows {
         self.rows.push(row.into());
     }
 
-    /// A page fault of one of `rows::fault`; `file` is empty where it has no name, `inode` 0 where there is none.
-    pub fn faulted(&mut self, began: u64, at: u64, task: u32, kind: u8, file: &str, inode: u64) {
+    /// A page fault that ended so; `file` is empty where it has no name, `inode` 0 where there is none.
+    pub fn faulted(&mut self, began: u64, at: u64, task: u32, kind: FaultKind, file: &str, inode: u64) {
         let (began, at, file) = (self.at(began), self.at(at), self.text(file));
         let (task, device) = (TaskId(task), 8 << 20);
         let offset = wakepath_model::rows::NO_OFFSET;
@@ -490,8 +490,8 @@ impl HostRows {
                 continue;
             }
             match row {
-                Event::Task(r) => _ = tasks.insert(r.task.0, TaskRow { at: begin, what: life::SNAPSHOT, ..r }),
-                Event::Endpoint(r) => _ = ends.insert(r.flow.0, EndpointRow { at: begin, how: seen::SNAPSHOT, ..r }),
+                Event::Task(r) => _ = tasks.insert(r.task.0, TaskRow { at: begin, what: Life::Snapshot, ..r }),
+                Event::Endpoint(r) => _ = ends.insert(r.flow.0, EndpointRow { at: begin, how: SeenHow::Snapshot, ..r }),
                 Event::FlowNote(r) => _ = notes.insert(r.flow.0, r),
                 Event::FlowState(r) if r.new == TcpState::Close => _ = ends.remove(&r.flow.0),
                 Event::Op(r) if r.end > r.start => {

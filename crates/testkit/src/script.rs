@@ -74,7 +74,7 @@ use crate::recording::{HEAD_BYTES, HostRows, Recording};
 use crate::truth::Call;
 use std::collections::BTreeMap;
 use steps::Step;
-use wakepath_model::rows::{WitnessKind, life, runtime};
+use wakepath_model::rows::{Life, RuntimeKind, WitnessKind};
 
 const US: u64 = 1_000;
 const REQUEST_BYTES: u64 = 80;
@@ -191,21 +191,21 @@ impl Player {
             }
             ["seen", name, "by", tap, from, to, ref rest @ ..] => self.seen(name, tap, from, to, rest),
             ["task", name, comm, ref rest @ ..] => self.task(name, comm, rest),
-            ["goroutine", name, "of", process] => self.logical(name, process, runtime::GO, None),
-            ["tokio", name, "of", process] => self.logical(name, process, runtime::TOKIO, None),
-            ["context", name, "of", process] => self.logical(name, process, runtime::PYTHON, None),
+            ["goroutine", name, "of", process] => self.logical(name, process, RuntimeKind::Go, None),
+            ["tokio", name, "of", process] => self.logical(name, process, RuntimeKind::Tokio, None),
+            ["context", name, "of", process] => self.logical(name, process, RuntimeKind::Python, None),
             // by nobody whose name is known
             [kind @ ("context" | "node"), name, "of", process, "at", at] => {
-                let runtime = if kind == "node" { runtime::NODE } else { runtime::PYTHON };
+                let runtime = if kind == "node" { RuntimeKind::Node } else { RuntimeKind::Python };
                 self.logical(name, process, runtime, Some((0, number(at)? * US)))
             }
             [kind @ ("goroutine" | "context"), name, "of", process, "by", maker, "at", at] => {
                 let maker = (self.who(maker)?.number, number(at)? * US);
-                let runtime = if kind == "context" { runtime::PYTHON } else { runtime::GO };
+                let runtime = if kind == "context" { RuntimeKind::Python } else { RuntimeKind::Go };
                 self.logical(name, process, runtime, Some(maker))
             }
-            [time, who, "ends"] if who.contains('/') => self.again(time, who, life::EXIT),
-            [time, who, "works", "for", "others"] => self.again(time, who, life::FOR_OTHERS),
+            [time, who, "ends"] if who.contains('/') => self.again(time, who, Life::Exit),
+            [time, who, "works", "for", "others"] => self.again(time, who, Life::ForOthers),
             ["flow", name, client, server, ref rest @ ..] => self.flow(name, client, server, rest),
             [time, who, "gives", kind, "to", to, ref rest @ ..] if who.contains('/') => {
                 let from = who.rsplit('/').next().unwrap_or(who);
@@ -276,7 +276,7 @@ impl Player {
         Ok(())
     }
 
-    fn logical(&mut self, name: &str, process: &str, runtime: u8, maker: Option<(u32, u64)>) -> Played<()> {
+    fn logical(&mut self, name: &str, process: &str, runtime: RuntimeKind, maker: Option<(u32, u64)>) -> Played<()> {
         let t = self.who(process)?;
         let (host, leader, number) = (t.host, t.leader, self.tasks.len() as u32 + 1);
         self.out.hosts[host].logical(number, leader, runtime, maker);
@@ -285,7 +285,7 @@ impl Player {
     }
 
     /// A logical task ends, or is told to work for others.
-    fn again(&mut self, time: &str, who: &str, what: u8) -> Played<()> {
+    fn again(&mut self, time: &str, who: &str, what: Life) -> Played<()> {
         let (host, id) = self.who(who.rsplit('/').next().unwrap_or(who)).map(|t| (t.host, t.number))?;
         self.out.hosts[host].logical_again(number(time)? * US, id, what);
         Ok(())

@@ -6,7 +6,7 @@ use crate::recording::{Announced, HostRows, Recording};
 use crate::tap::Passing;
 use crate::truth::Call;
 use std::collections::BTreeMap;
-use wakepath_model::rows::{Event, ExchangeKind, FlowRowKind, Side, seen};
+use wakepath_model::rows::{Event, ExchangeKind, FlowRowKind, SeenHow, Side};
 
 const US: u64 = 1_000;
 const SECOND: u64 = 1_000_000_000;
@@ -212,7 +212,7 @@ impl Sim {
             let (local, remote) = if i == 0 { (c.client, c.dialled) } else { (c.server, c.client) };
             let (snd, rcv) = if i == 0 { (seq, reply_seq) } else { (reply_seq, seq) };
             let task = if i == 0 { asker.thread } else { c.thread };
-            let how = if i == 0 { seen::CONNECTED } else { seen::ACCEPTED };
+            let how = if i == 0 { SeenHow::Connected } else { SeenHow::Accepted };
             let side = if i == 0 { Side::Client } else { Side::Server };
             let e = Announced { flow: number, local, remote, netns: 1, snd, rcv, task, how, side };
             let h = &mut self.out.hosts[host];

@@ -6,7 +6,7 @@ use wakepath_capture::limits::{Cgroups, Quota, affinity, processors};
 use wakepath_capture::{monotonic_ns, procfs};
 use wakepath_decode::{KernelDecoder, RowSink as _};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{LimitRow, limit};
+use wakepath_model::rows::{LimitKind, LimitRow};
 
 /// Most processes looked at in one round while the recording goes on; the end looks at all that are still there.
 pub const ROUND_MAX: usize = 64;
@@ -27,9 +27,9 @@ impl Limits {
     pub fn all(&self, decoder: &KernelDecoder, sink: &mut Sink) {
         sink.new_processes.clear();
         let at = MonoNs(monotonic_ns());
-        sink.push(&row(at, limit::PROCESSORS, TaskId::UNKNOWN, self.processors, 0));
+        sink.push(&row(at, LimitKind::Processors, TaskId::UNKNOWN, self.processors, 0));
         if let Some(times) = procfs::syn_linear_timeouts() {
-            sink.push(&row(at, limit::SYN_LINEAR, TaskId::UNKNOWN, times, 0));
+            sink.push(&row(at, LimitKind::SynLinear, TaskId::UNKNOWN, times, 0));
         }
         self.tell(procfs::processes(), decoder, sink);
     }
@@ -52,15 +52,15 @@ impl Limits {
             let at = MonoNs(monotonic_ns());
             if let Some(q) = quotas.entry(paths).or_insert_with_key(|paths| self.cgroups.quota(paths)) {
                 let cgroup = sink.intern(q.cgroup.as_bytes());
-                sink.push(&LimitRow { cgroup, ..row(at, limit::QUOTA, task, q.quota_ns, q.period_ns) });
+                sink.push(&LimitRow { cgroup, ..row(at, LimitKind::Quota, task, q.quota_ns, q.period_ns) });
             }
             if let Some((count, first)) = affinity(tgid).filter(|a| a.0 < self.processors) {
-                sink.push(&row(at, limit::AFFINITY, task, count, first));
+                sink.push(&row(at, LimitKind::Affinity, task, count, first));
             }
         }
     }
 }
 
-fn row(at: MonoNs, kind: u8, task: TaskId, value: u64, beside: u64) -> LimitRow {
+fn row(at: MonoNs, kind: LimitKind, task: TaskId, value: u64, beside: u64) -> LimitRow {
     LimitRow { at, flow: EndpointId(0), value, beside, task, cgroup: StrId::EMPTY, port: 0, kind, ..Default::default() }
 }

@@ -16,7 +16,7 @@ use wakepath_model::cgroup::telling_path;
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{FolderWriter, HostInfo, MONOTONIC, Options, Overwrite};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{AnchorRow, PlacementRow, Row, Table, TaskRow, life};
+use wakepath_model::rows::{AnchorRow, Life, PlacementRow, Row, Table, TaskClass, TaskRow};
 use wakepath_wire as w;
 
 /// How long (ns) and how small (bytes) a segment is at least before it is closed for those who read along: the state that each
@@ -76,8 +76,8 @@ impl Sink {
 impl Sink {
     /// Keeps who is new.
     fn meet(&mut self, t: &TaskRow) {
-        let is_step = matches!(t.what, life::EXIT | life::NAME | life::WATCHED);
-        let is_new = t.what == life::EXEC || !is_step && t.tid == t.tgid;
+        let is_step = matches!(t.what, Life::Exit | Life::Name | Life::Watched);
+        let is_new = t.what == Life::Exec || !is_step && t.tid == t.tgid;
         if is_new && self.new_processes.len() < NEW_PROCESSES_MAX {
             self.new_processes.push(t.tgid);
         }
@@ -170,7 +170,7 @@ pub fn facts(t: procfs::ProcTask) -> TaskFacts {
         comm: t.comm,
         cmdline: t.cmdline,
         cgroup,
-        class: t.kernel.into(),
+        class: if t.kernel { TaskClass::Kernel } else { TaskClass::User },
     }
 }
 

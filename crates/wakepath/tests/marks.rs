@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use support::{check, run, stderr, stdout};
 use wakepath_model::folder::Folder;
-use wakepath_model::rows::{MarkRow, Table, mark};
+use wakepath_model::rows::{MarkKind, MarkRow, Table};
 
 fn golden(case: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(case).join("input.marks")
@@ -27,7 +27,7 @@ fn a_file_becomes_hosts_with_rows() {
     let folder = Folder::open(&[&out]).unwrap();
     let web = folder.hosts().iter().find(|h| h.info().hostname == "web").unwrap();
     let rows: Vec<MarkRow> = web.batches(Table::Mark.into(), ..).flat_map(|b| b.rows::<MarkRow>().to_vec()).collect();
-    assert_eq!((rows.len(), rows[0].kind, rows[0].key, web.text(rows[0].name)), (7, mark::BEGIN, 16, "GET /"));
+    assert_eq!((rows.len(), rows[0].kind, rows[0].key, web.text(rows[0].name)), (7, MarkKind::Begin, 16, "GET /"));
     assert!(rows.is_sorted_by_key(|r| (r.at, r.seq)));
     // times count from the epoch that the header names
     assert_eq!(web.wall_clock().wall_ns(rows[2].at), Some(1_700_000_000_000_001_250));

@@ -6,7 +6,7 @@ use std::path::Path;
 use support::{Tested, check, host, run, stderr, stdout, widest};
 use wakepath_model::folder::{FolderWriter, Options};
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
-use wakepath_model::rows::{AnchorRow, EndedBy, StackRow, TaskRow, WaitRow, life};
+use wakepath_model::rows::{AnchorRow, EndedBy, Life, StackRow, TaskClass, TaskRow, WaitRow};
 
 const POLL: u16 = 7;
 const FUTEX: u16 = 202;
@@ -19,7 +19,7 @@ fn folder(dir: &Path, stacks: bool) -> String {
     let comm = w.intern("app".as_bytes());
     let at = MonoNs(1_000_000);
     let task = TaskId(1);
-    w.push(&TaskRow { at, start: at, task, tgid: 7, tid: 7, comm, what: life::FORK, ..nobody() });
+    w.push(&TaskRow { at, start: at, task, tgid: 7, tid: 7, comm, what: Life::Fork, ..nobody() });
     let texts = ["/no/where/app|8f|10,20,30", "/no/where/app|8f|11,20,30", "/no/where/app|8f|40;|9|77", ""];
     let ids: Vec<StrId> = texts.iter().map(|t| w.intern(t.as_bytes())).collect();
     let waits = [
@@ -54,8 +54,8 @@ fn nobody() -> TaskRow {
         comm: empty,
         cmdline: empty,
         cgroup: empty,
-        what: 0,
-        class: 0,
+        what: Life::Snapshot,
+        class: TaskClass::User,
         ..Default::default()
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use support::{Tested, check, host, run, stderr, stdout, widest, write_small};
 use wakepath_model::folder::{Folder, FolderWriter, Options, Overwrite};
 use wakepath_model::ids::{MonoNs, TaskId};
-use wakepath_model::rows::{AnchorRow, PacketRow};
+use wakepath_model::rows::{AnchorRow, PacketContext, PacketRow};
 use wakepath_testkit::data;
 
 fn path(p: &Path) -> &str {
@@ -64,7 +64,7 @@ fn write_hosts_with(dir: &Path, hosts: &[(&str, u64)], pairs: &[(usize, usize)],
                 cpu: 0,
                 flags: 16,
                 sent: u8::from(sent),
-                context: 0,
+                context: PacketContext::Task,
                 protocol: 6,
                 ip: 4,
                 ..Default::default()

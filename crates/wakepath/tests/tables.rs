@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Tested, check, run, stderr, stdout, widest};
-use wakepath_model::rows::fault;
+use wakepath_model::rows::FaultKind;
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::shapes::{Plan, Shape, simulate};
 
@@ -16,12 +16,12 @@ fn path(p: &Path) -> &str {
 }
 
 /// Page faults: begin, end, how they ended, of which file.
-const FAULTS: [(u64, u64, u8, &str, u64); 5] = [
-    (100, 200, fault::MINOR, "/lib/a", 1),
-    (1_000_000, 3_000_000, fault::MAJOR, "/lib/a", 1),
-    (4_000_000, 5_000_000, fault::MAJOR, "/lib/a", 1),
-    (6_000_000, 7_000_000, fault::MAJOR, "", 2),
-    (8_000_000, 8_500_000, fault::MAJOR, "", 0),
+const FAULTS: [(u64, u64, FaultKind, &str, u64); 5] = [
+    (100, 200, FaultKind::Minor, "/lib/a", 1),
+    (1_000_000, 3_000_000, FaultKind::Major, "/lib/a", 1),
+    (4_000_000, 5_000_000, FaultKind::Major, "/lib/a", 1),
+    (6_000_000, 7_000_000, FaultKind::Major, "", 2),
+    (8_000_000, 8_500_000, FaultKind::Major, "", 0),
 ];
 
 /// A web service with a thread for each connection, before a database: every path is whole.

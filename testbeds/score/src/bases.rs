@@ -6,7 +6,7 @@ use wakepath_causality::exchange::Side;
 use wakepath_causality::path::Half;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId};
-use wakepath_model::rows::{EndpointRow, Event, Table, TcpState, seen};
+use wakepath_model::rows::{EndpointRow, Event, SeenHow, Table, TcpState};
 
 /// The caller's first byte, of each connection that began inside the recording.
 #[derive(Default)]
@@ -33,8 +33,8 @@ impl Bases {
         for host in folder.hosts() {
             for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
                 let Event::Endpoint(r) = event else { continue };
-                let accepted = r.how == seen::ACCEPTED;
-                if r.state == TcpState::Listen || !(accepted || r.how == seen::CONNECTED) {
+                let accepted = r.how == SeenHow::Accepted;
+                if r.state == TcpState::Listen || !(accepted || r.how == SeenHow::Connected) {
                     continue;
                 }
                 if is_server(&line_of(&r, accepted).1) {

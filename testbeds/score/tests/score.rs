@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use wakepath_model::folder::{FolderWriter, HostInfo, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, OpKind, OpRow, RangeHow, Side, TaskRow, TcpState, life, seen};
+use wakepath_model::rows::{EndpointRow, Life, OpKind, OpRow, RangeHow, SeenHow, Side, TaskClass, TaskRow, TcpState};
 
 const MS: u64 = 1_000_000;
 const CLIENT: TaskId = TaskId(1);
@@ -32,7 +32,7 @@ fn end(flow: u64, task: TaskId, ports: (u16, u16), numbers: (u64, u64), accepted
         rport: ports.1,
         family: 2,
         protocol: 6,
-        how: if accepted { seen::ACCEPTED } else { seen::CONNECTED },
+        how: if accepted { SeenHow::Accepted } else { SeenHow::Connected },
         state: TcpState::Established,
         side: if accepted { Side::Server } else { Side::Client },
         ulp: 0,
@@ -71,8 +71,8 @@ fn task(id: TaskId) -> TaskRow {
         comm: StrId::EMPTY,
         cmdline: StrId::EMPTY,
         cgroup: StrId::EMPTY,
-        what: life::SNAPSHOT,
-        class: 0,
+        what: Life::Snapshot,
+        class: TaskClass::User,
         ..Default::default()
     }
 }

@@ -5,7 +5,7 @@ use super::{Frame, Walk, What, because};
 use crate::reasons;
 use crate::slices::State;
 use wakepath_model::ids::{CommonNs, TaskId};
-use wakepath_model::rows::{EndedBy, Park, ParkRow, WaitRow, runtime};
+use wakepath_model::rows::{EndedBy, Park, ParkRow, RuntimeKind, WaitRow};
 
 /// Most operations, and most waits, of a thread that are looked at for when it last ran a logical task.
 const LOOKED_AT_MAX: usize = 256;
@@ -113,7 +113,7 @@ impl Walk<'_> {
     /// Whether a thread's runtime tells in whose name it waits. Go's and the JVM's do, but not of waits that began before the
     /// process was known: in whose name such a one is nobody knows, and nothing says that it was this one's.
     fn is_told(&self, f: &Frame, w: &WaitRow) -> bool {
-        let tells = |name| matches!(self.index.runtime(f.host, name), runtime::GO | runtime::JVM);
+        let tells = |name| matches!(self.index.runtime(f.host, name), RuntimeKind::Go | RuntimeKind::Jvm);
         w.is_told != 0 || self.name_of(f).is_some_and(tells)
     }
 }

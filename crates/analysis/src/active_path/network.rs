@@ -9,7 +9,7 @@ use wakepath_causality::evidence::Class;
 use wakepath_flows::How;
 use wakepath_graph::{Backlog, End, Index, Left, Listener, how, is_vague};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
-use wakepath_model::rows::{OpKind, OpRow, PacketRow, ResentRow, Side, TcpState, WaitRow, context, held};
+use wakepath_model::rows::{OpKind, OpRow, PacketContext, PacketRow, ResentRow, Side, TcpState, WaitRow, held};
 
 const BYTES: Evidence = ("bytes", Class::Observed);
 const TRANSLATED: Evidence = ("bytes (translated address)", Class::Observed);
@@ -336,7 +336,7 @@ impl Walk<'_> {
             let by = is_by_task(&sent).then_some((from, sent.task));
             self.tell(&f, left, State::Network, What { by, reason: None, ..what.clone() });
             let nobody = Frame { host: from, task: TaskId::UNKNOWN, ..f };
-            if sent.context == context::TIMER {
+            if sent.context == PacketContext::Timer {
                 let Some(earlier) = index.before_timer(from, &sent) else {
                     what.reason = Some(reasons::BY_TIMER);
                     break;
@@ -361,7 +361,7 @@ impl Walk<'_> {
             }
             let Some(trigger) = (sent.trigger != 0).then(|| index.packet(from, sent.trigger)).flatten() else {
                 what.reason =
-                    Some(if sent.context == context::TIMER { reasons::BY_TIMER } else { reasons::NO_TRIGGER });
+                    Some(if sent.context == PacketContext::Timer { reasons::BY_TIMER } else { reasons::NO_TRIGGER });
                 break;
             };
             let object = Some(format!("softirq {}", softirq(3)));
@@ -373,7 +373,7 @@ impl Walk<'_> {
 }
 
 fn is_by_task(p: &PacketRow) -> bool {
-    p.context == context::TASK && p.task != TaskId::UNKNOWN
+    p.context == PacketContext::Task && p.task != TaskId::UNKNOWN
 }
 
 /// Ports of a packet, with its addresses where the trace has them.

@@ -10,7 +10,7 @@ use crate::reasons;
 use crate::slices::State;
 use wakepath_graph::{Index, is_futex};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{EndedBy, OpKind, OpRow, Side, WaitRow, runtime};
+use wakepath_model::rows::{EndedBy, OpKind, OpRow, RuntimeKind, Side, WaitRow};
 
 /// Most operations that are looked at for whom a thread worked, at once.
 pub(super) const WORK_MAX: usize = 4096;
@@ -240,8 +240,9 @@ impl Walk<'_> {
     /// Whether an event loop's thread read on a connection and replied there next. What reads in a loop and what replies may be
     /// two of its contexts, or a read may have none.
     fn is_answered_in_a_loop(&self, host: HostId, before: &OpRow, after: &OpRow) -> bool {
-        let is_of_loop =
-            |logical| matches!(self.index.runtime(host, logical), runtime::NONE | runtime::PYTHON | runtime::NODE);
+        let is_of_loop = |logical| {
+            matches!(self.index.runtime(host, logical), RuntimeKind::None | RuntimeKind::Python | RuntimeKind::Node)
+        };
         let are_of_loop = is_of_loop(before.logical) && is_of_loop(after.logical);
         are_of_loop && before.kind == OpKind::Recv && after.kind == OpKind::Send
     }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{EndedBy, Event, OpKind, Table, TcpState, WaitRow, life};
+use wakepath_model::rows::{EndedBy, Event, Life, OpKind, Reset, Table, TcpState, WaitRow};
 
 /// Records of the last flush are not older than this.
 const FLUSH_NS: u64 = 1_000_000_000;
@@ -31,7 +31,7 @@ pub(super) fn last_waits(folder: &Folder, names: &Names<'_>) -> (BTreeMap<At, Wa
         let mut within: FxHashMap<TaskId, (Descriptor, WaitRow)> = FxHashMap::default();
         for event in host.events(TableSet::of(&[Table::Wait, Table::Task, Table::Op]), ..) {
             match event {
-                Event::Task(r) if r.what == life::EXIT => {
+                Event::Task(r) if r.what == Life::Exit => {
                     waits.remove(&(id, r.task));
                     within.remove(&r.task);
                 }
@@ -127,7 +127,7 @@ pub(super) fn last_operations(
                     }
                     (r.kind == OpKind::Close).then_some((r.flow, r.at))
                 }
-                Event::FlowState(r) => (r.new == TcpState::Close || r.reset != 0).then_some((r.flow, r.at)),
+                Event::FlowState(r) => (r.new == TcpState::Close || r.reset != Reset::None).then_some((r.flow, r.at)),
                 _ => None,
             };
             if let Some((flow, at)) = ended

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, TaskId};
-use wakepath_model::rows::{Event, Side, Table, life};
+use wakepath_model::rows::{Event, Life, Side, Table};
 
 /// Who works on the other ends: who did so last, else whose process has it and has no other task.
 pub(super) fn find_peers(folder: &Folder, index: &Index, waits: &mut [Open]) {
@@ -42,7 +42,7 @@ pub(super) fn workers(folder: &Folder, ends: impl Iterator<Item = End>) -> FxHas
                 Event::Task(r) => {
                     process_of.insert(r.task, r.tgid);
                     let of = processes.entry(r.tgid).or_default();
-                    if r.what == life::EXIT {
+                    if r.what == Life::Exit {
                         of.remove(&r.task)
                     } else {
                         of.insert(r.task)

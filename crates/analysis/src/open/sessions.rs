@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, MessageRole, OpKind, Table, WaitRow, life};
+use wakepath_model::rows::{Event, Life, MessageRole, OpKind, Table, WaitRow};
 
 /// The protocol's id.
 pub(super) const POSTGRES: &str = "proto.postgres";
@@ -125,7 +125,7 @@ fn said(folder: &Folder) -> FxHashMap<HostId, Vec<Said>> {
         for event in host.events(TableSet::of(&[Table::Message, Table::Op, Table::Task]), ..) {
             match event {
                 // whose process is gone has nothing open, however its connection ended
-                Event::Task(r) if r.what == life::EXIT => {
+                Event::Task(r) if r.what == Life::Exit => {
                     flows.retain(|flow, _| readers.get(flow) != Some(&r.task));
                 }
                 Event::Message(r)

@@ -19,7 +19,7 @@ use wakepath_causality::path::{Request, Span};
 use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
-use wakepath_model::rows::{EndedBy, Event, OpKind, Table, WaitRow, runtime};
+use wakepath_model::rows::{EndedBy, Event, OpKind, RuntimeKind, Table, WaitRow};
 
 /// What is known of a futex that is asked for every 5 ms.
 const INTERPRETER: &str = "asked for every 5 ms, as CPython asks for its interpreter lock";
@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
     fn outer(&self, slices: &[Slice], run: Range<usize>, state: State, base: u16) -> Outer {
         let last = &slices[run.end - 1];
         // the waiter's own time goes on after it; where it was cut there, the wait's own slices say whose it is
-        let is_inside = last.depth <= base && self.index.runtime(last.host, last.task) != runtime::NONE;
+        let is_inside = last.depth <= base && self.index.runtime(last.host, last.task) != RuntimeKind::None;
         let next = slices.get(run.end).filter(|n| n.span == last.span && n.wait.is_none() && !is_inside);
         let own = slices[run.clone()].iter().rfind(|s| s.depth <= base);
         let waiter = next.or(own).map_or((last.host, last.task), |s| (s.host, s.task));

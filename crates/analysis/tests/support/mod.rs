@@ -29,6 +29,7 @@ use std::path::Path;
 use wakepath_analysis::slices::Slice;
 use wakepath_model::folder::{Durability, FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::TaskClass;
 use wakepath_model::rows::*;
 
 const US: u64 = 1_000;
@@ -128,10 +129,10 @@ impl Script {
         });
         let is_thread = words.contains(&"thread");
         let what = match (words[0], of) {
-            ("exit", _) => life::EXIT,
-            ("watched", _) => life::WATCHED,
-            (_, Some(_)) => life::FORK,
-            _ => life::SNAPSHOT,
+            ("exit", _) => Life::Exit,
+            ("watched", _) => Life::Watched,
+            (_, Some(_)) => Life::Fork,
+            _ => Life::Snapshot,
         };
         self.push(
             host,
@@ -146,7 +147,7 @@ impl Script {
                 cmdline: StrId::EMPTY,
                 cgroup: StrId::EMPTY,
                 what,
-                class: u8::from(words.contains(&"kernel")),
+                class: if words.contains(&"kernel") { TaskClass::Kernel } else { TaskClass::User },
                 ..Default::default()
             },
         );
@@ -187,7 +188,7 @@ impl Script {
                     rport: if unaccepted.is_some() && i == 1 { 0 } else { ports[1 - i] },
                     family: 2,
                     protocol: if words.contains(&"udp") { 17 } else { 6 },
-                    how: seen::SNAPSHOT,
+                    how: SeenHow::Snapshot,
                     state: if is_listening && i == 1 { TcpState::Listen } else { TcpState::Established },
                     side: if i == 0 { Side::Client } else { Side::Server },
                     ulp: 0,
@@ -208,12 +209,12 @@ impl Script {
         (row.sport, row.dport, row.protocol, row.flow) = (1, 2, 6, 9);
         row.seq = after("seq").map_or(0, |w| number(w) as u32);
         row.payload = after("bytes").map_or(0, |w| number(w) as u32);
-        row.context = context::NET;
+        row.context = PacketContext::Net;
         match words.get(6) {
             Some(&"net") => row.trigger = words.get(7).map_or(0, |w| number(w)),
-            Some(&"timer") => row.context = context::TIMER,
+            Some(&"timer") => row.context = PacketContext::Timer,
             Some(&task) if task != "bytes" && task != "seq" => {
-                (row.task, row.context) = (self.task(task).1, context::TASK)
+                (row.task, row.context) = (self.task(task).1, PacketContext::Task)
             }
             _ => {}
         }
@@ -298,9 +299,9 @@ impl Script {
             let (began, at) = range(words[2]);
             let (began, at) = (self.at(host, began), self.at(host, at));
             let kind = match words[3] {
-                "minor" => fault::MINOR,
-                "major" => fault::MAJOR,
-                _ => fault::NEITHER,
+                "minor" => FaultKind::Minor,
+                "major" => FaultKind::Major,
+                _ => FaultKind::Neither,
             };
             let mut row: FaultRow = Default::default();
             (row.began, row.at, row.task, row.kind, row.device) = (began, at, task, kind, 8 << 20);

@@ -36,7 +36,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{EndedBy, HandoverRow, InputRow, PollRow, StreamRow, TaskRow, WaitRow, input, life};
+use wakepath_model::rows::{EndedBy, HandoverRow, InputKind, InputRow, Life, PollRow, StreamRow, TaskRow, WaitRow};
 use worker::Worker;
 
 /// How long an exchange whose end only a turn shows is waited for: a bound of memory. It ends at its last byte either way, and what
@@ -130,11 +130,14 @@ impl<'a, F: Finished> Attribution<'a, F> {
     /// The library vantage handed an input to a task, after the row of the poll that returned it.
     pub fn input(&mut self, xs: &Slab, r: &InputRow) {
         self.facts.given_at_rest(xs, r);
-        if !self.facts.knows(r.task) || r.kind == input::ELSE {
+        if !self.facts.knows(r.task) || r.kind == InputKind::Else {
             return;
         }
-        let of =
-            if r.isolated != 0 && r.kind == input::WRITE { self.facts.writes_for(xs, r.flow, r.task) } else { None };
+        let of = if r.isolated != 0 && r.kind == InputKind::Write {
+            self.facts.writes_for(xs, r.flow, r.task)
+        } else {
+            None
+        };
         let w = self.facts.tasks.or_default(r.task);
         w.given(r);
         if let Some(x) = of.filter(|_| w.given.is_isolated()) {
@@ -159,18 +162,18 @@ impl<'a, F: Finished> Attribution<'a, F> {
     /// A task was made.
     pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.facts.lineage.task(xs, r);
-        if r.what == life::FORK {
+        if r.what == Life::Fork {
             let of = self.facts.tasks.get(r.parent).and_then(|p| p.fragment.of.or(p.held.only()));
             if let Some(x) = of.filter(|&x| self.facts.is_open(xs, x)) {
                 self.facts.tasks.or_default(r.task).born_of = Some(x);
             }
         }
-        if r.what == life::EXIT {
+        if r.what == Life::Exit {
             self.facts.tenures.remove(&r.task);
             let claims = self.facts.claim_lifetime(xs, r.task, r.at);
             self.claim(xs, claims);
         }
-        if r.what == life::EXIT
+        if r.what == Life::Exit
             && let Some(w) = self.facts.tasks.get(r.task)
             && w.held.is_unused()
             && w.segment.is_empty()

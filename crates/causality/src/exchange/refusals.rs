@@ -4,9 +4,8 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, TaskId};
-use wakepath_model::rows::{FlowStateRow, OpRow, TcpState};
+use wakepath_model::rows::{FlowStateRow, OpRow, Reset, TcpState};
 
-const RESET_RECEIVED: u8 = 1;
 /// Most refusals kept whose call was not seen yet: those of tasks that nobody watches never are.
 const EARLY_MAX: usize = 1024;
 
@@ -83,11 +82,11 @@ impl Refusals {
             return None;
         }
         let asked = self.asked.get(&r.flow).copied();
-        if r.reset != RESET_RECEIVED && r.new == TcpState::SynSent {
+        if r.reset != Reset::Received && r.new == TcpState::SynSent {
             return None;
         }
         self.asked.remove(&r.flow);
-        if r.reset == RESET_RECEIVED {
+        if r.reset == Reset::Received {
             keep(if asked.is_some() { &mut self.told } else { &mut self.early }, r.flow);
             return asked.map(|task| (task, errno::CONNREFUSED));
         }
@@ -105,7 +104,7 @@ mod tests {
         OpRow { flow: EndpointId(flow), task: TaskId(5), result, ..OpRow::default() }
     }
 
-    fn state(flow: u64, old: u8, new: u8, reset: u8) -> FlowStateRow {
+    fn state(flow: u64, old: u8, new: u8, reset: Reset) -> FlowStateRow {
         let [old, new] = [old, new].map(|n| TcpState::try_from(n).expect("a state of TCP"));
         FlowStateRow { flow: EndpointId(flow), old, new, reset, ..FlowStateRow::default() }
     }
@@ -116,13 +115,13 @@ mod tests {
         let (in_progress, refused) = (-errno::INPROGRESS, -errno::CONNREFUSED);
         // from elsewhere: the call has returned
         assert_eq!(r.connect(&connect(1, in_progress)), Connect::Begun);
-        assert_eq!(r.state(&state(1, 2, 2, 1)), Some((TaskId(5), errno::CONNREFUSED)));
-        assert_eq!(r.state(&state(1, 2, 7, 0)), None);
+        assert_eq!(r.state(&state(1, 2, 2, Reset::Received)), Some((TaskId(5), errno::CONNREFUSED)));
+        assert_eq!(r.state(&state(1, 2, 7, Reset::None)), None);
         assert_eq!(r.connect(&connect(1, refused)), Connect::Told, "asked how it ended");
         // here: it has not, and says "in progress" or that it failed
         for result in [in_progress, refused] {
-            assert_eq!(r.state(&state(2, 2, 2, 1)), None);
-            assert_eq!(r.state(&state(2, 2, 7, 0)), None);
+            assert_eq!(r.state(&state(2, 2, 2, Reset::Received)), None);
+            assert_eq!(r.state(&state(2, 2, 7, Reset::None)), None);
             assert_eq!(r.connect(&connect(2, result)), Connect::Failed(errno::CONNREFUSED));
         }
         assert!(r.asked.is_empty() && r.early.is_empty());
@@ -132,8 +131,8 @@ mod tests {
     fn a_connection_that_is_made_and_reset_later_was_not_refused() {
         let mut r = Refusals::default();
         assert_eq!(r.connect(&connect(1, -errno::INPROGRESS)), Connect::Begun);
-        assert_eq!(r.state(&state(1, 2, 1, 0)), None);
-        assert_eq!(r.state(&state(1, 1, 1, 1)), None);
+        assert_eq!(r.state(&state(1, 2, 1, Reset::None)), None);
+        assert_eq!(r.state(&state(1, 1, 1, Reset::Received)), None);
         assert!(r.asked.is_empty() && r.early.is_empty());
     }
 
@@ -150,7 +149,7 @@ mod tests {
         // one that came about is forgotten when its flow ends
         assert_eq!(r.connect(&connect(2, -errno::INPROGRESS)), Connect::Begun);
         assert_eq!(r.connect(&connect(2, -errno::ISCONN)), Connect::Told);
-        assert_eq!(r.state(&state(2, 1, 7, 0)), None);
+        assert_eq!(r.state(&state(2, 1, 7, Reset::None)), None);
         assert!(r.asked.is_empty() && r.told.is_empty());
     }
 
@@ -159,7 +158,7 @@ mod tests {
         for (by_task, reason) in [(1, errno::CANCELED), (0, 0)] {
             let mut r = Refusals::default();
             assert_eq!(r.connect(&connect(1, -errno::INPROGRESS)), Connect::Begun);
-            let end = FlowStateRow { by_task, ..state(1, 2, 7, 0) };
+            let end = FlowStateRow { by_task, ..state(1, 2, 7, Reset::None) };
             assert_eq!(r.state(&end), Some((TaskId(5), reason)));
         }
     }

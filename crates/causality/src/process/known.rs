@@ -7,7 +7,7 @@ use crate::exchange::{ExId, Side};
 use crate::of_tasks::OfTasks;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{TaskRow, life};
+use wakepath_model::rows::{Life, TaskRow};
 
 /// Most connections of a process whose partners are kept.
 const PARTNERS_MAX: usize = 100_000;
@@ -211,7 +211,7 @@ impl Known {
         let own = Leader { task: r.task, stands_in: !leads };
         // a thread group is its leader's task: a reused tgid has another leader
         let leader = match self.leaders.get(&r.tgid) {
-            Some(&known) if !leads || known.stands_in && r.what != life::FORK => known,
+            Some(&known) if !leads || known.stands_in && r.what != Life::Fork => known,
             _ => own,
         };
         self.leaders.insert(r.tgid, leader);
@@ -299,7 +299,7 @@ impl Known {
 mod tests {
     use super::*;
 
-    fn row(task: u32, tgid: u32, tid: u32, what: u8) -> TaskRow {
+    fn row(task: u32, tgid: u32, tid: u32, what: Life) -> TaskRow {
         TaskRow { task: TaskId(task), tgid, tid, what, ..Default::default() }
     }
 
@@ -307,16 +307,16 @@ mod tests {
     fn threads_are_of_one_process_in_whatever_order_they_are_met() {
         let mut known = Known::default();
         let rows = [(1, 7, 8), (2, 7, 7), (3, 7, 9)];
-        rows.iter().for_each(|&(task, tgid, tid)| known.task(&row(task, tgid, tid, life::SNAPSHOT)));
-        known.task(&row(2, 7, 7, life::EXEC));
+        rows.iter().for_each(|&(task, tgid, tid)| known.task(&row(task, tgid, tid, Life::Snapshot)));
+        known.task(&row(2, 7, 7, Life::Exec));
         let process = known.process_of(TaskId(1));
         assert_eq!((known.process_of(TaskId(2)), known.process_of(TaskId(3))), (process, process));
         let of = |leader| ProcessId::led_by(TaskId(leader));
         // the number is given to others later
-        known.task(&row(4, 7, 7, life::FORK));
-        known.task(&row(5, 7, 10, life::FORK));
+        known.task(&row(4, 7, 7, Life::Fork));
+        known.task(&row(5, 7, 10, Life::Fork));
         assert_eq!((known.process_of(TaskId(4)), known.process_of(TaskId(5))), (of(4), of(4)));
-        known.task(&row(6, 7, 7, life::SNAPSHOT));
+        known.task(&row(6, 7, 7, Life::Snapshot));
         assert_eq!(known.process_of(TaskId(6)), of(6));
     }
 }

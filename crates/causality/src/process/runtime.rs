@@ -1,6 +1,6 @@
 //! What the linker knows of runtimes: properties. No other place of it asks which runtime a task is of.
 
-use wakepath_model::rows::runtime;
+use wakepath_model::rows::RuntimeKind;
 
 /// Who carries a task's operations, and who named the task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,13 +27,13 @@ pub(crate) struct Traits {
 }
 
 /// The properties of a runtime; those of a thread where it has none, or is not known.
-pub(crate) fn traits(of: u8) -> Traits {
+pub(crate) fn traits(of: RuntimeKind) -> Traits {
     let plain = Traits::default();
     match of {
-        runtime::GO => Traits { tells_ends: true, ..plain },
-        runtime::PYTHON => Traits { nature: Nature::Context, has_loops: true, ..plain },
-        runtime::NODE => Traits { nature: Nature::Context, is_named_by_last_part: true, ..plain },
-        runtime::TOKIO => Traits { nature: Nature::NamedLate, ..plain },
+        RuntimeKind::Go => Traits { tells_ends: true, ..plain },
+        RuntimeKind::Python => Traits { nature: Nature::Context, has_loops: true, ..plain },
+        RuntimeKind::Node => Traits { nature: Nature::Context, is_named_by_last_part: true, ..plain },
+        RuntimeKind::Tokio => Traits { nature: Nature::NamedLate, ..plain },
         _ => plain,
     }
 }

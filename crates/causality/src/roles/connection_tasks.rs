@@ -15,7 +15,7 @@ use crate::process::ProcessId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::TaskRow;
+use wakepath_model::rows::{RuntimeKind, TaskRow};
 
 /// Most readers, repliers and makers of which is kept for which connection they were seen.
 const TASKS_MAX: usize = 1 << 20;
@@ -110,7 +110,11 @@ impl ConnectionTasks {
 
     /// A runtime tells when a task was made, and perhaps not by which.
     pub(super) fn made(&mut self, r: &TaskRow) {
-        if r.runtime != 0 && r.parent == TaskId::UNKNOWN && r.start.0 != 0 && self.made.len() < TASKS_MAX {
+        if r.runtime != RuntimeKind::None
+            && r.parent == TaskId::UNKNOWN
+            && r.start.0 != 0
+            && self.made.len() < TASKS_MAX
+        {
             self.made.insert(r.task, r.start);
         }
     }

@@ -13,7 +13,7 @@ use crate::process::runtime::{Traits, traits};
 use crate::tenures::Tenures;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{HandoverRow, PollRow, StreamRow, TaskRow, life};
+use wakepath_model::rows::{HandoverRow, Life, PollRow, RuntimeKind, StreamRow, TaskRow};
 
 /// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
 const ANSWERS_MAX: usize = 1 << 20;
@@ -26,7 +26,7 @@ struct ForOthers {
     /// As their runtime was seen to hand on what came of them, or of what they made.
     told: FxHashSet<TaskId>,
     /// Of which runtime each logical task is.
-    runtimes: PerTask<u8>,
+    runtimes: PerTask<RuntimeKind>,
     /// Those that were made after a reply, by the one that replied, and called.
     after_reply: FxHashSet<TaskId>,
     /// Those that were made for a request which did not wait for them.
@@ -372,10 +372,10 @@ impl LogicalTasks {
         }
         self.connection_tasks.made(r);
         self.ends.task(&self.lineage, r);
-        if r.what == life::FOR_OTHERS {
+        if r.what == Life::ForOthers {
             self.for_others.told.insert(r.task);
         }
-        if r.what == life::EXIT {
+        if r.what == Life::Exit {
             self.tenures.ended(r.task);
             if let Some((process, is_background)) = self.for_others.background.ended(r.task, r.at) {
                 self.for_others.seen.extend(Some(r.task).filter(|_| !is_background));
@@ -383,7 +383,7 @@ impl LogicalTasks {
                 habits.at(process).exception_if(HabitId::EndsWithRequest, !is_background);
             }
         }
-        if r.what == life::EXIT
+        if r.what == Life::Exit
             && let Some(process) = self.spawned.remove(&r.task)
         {
             // of one that is late it says nothing

@@ -3,7 +3,7 @@
 use super::received::{Received, Waiting};
 use crate::raw::Block;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{EndedBy, PacketRow, context};
+use wakepath_model::rows::{EndedBy, PacketContext, PacketRow};
 
 /// Softirq vectors with a meaning of their own.
 const TIMER: u8 = 1;
@@ -158,14 +158,14 @@ impl Cpu {
         }
     }
 
-    /// In whose name a packet is handled now: one of [`context`].
-    pub fn packet_context(&self, sent: bool) -> u8 {
+    /// In whose name a packet is handled now: one of [`PacketContext`].
+    pub fn packet_context(&self, sent: bool) -> PacketContext {
         match self.top().map(|e| e.kind) {
-            None if self.receives() || (self.receives_itself && !sent) => context::NET,
-            None => context::TASK,
-            Some(Kind::Softirq(NET_RX | NET_TX)) => context::NET,
-            Some(Kind::Timer | Kind::Softirq(TIMER | HRTIMER)) => context::TIMER,
-            Some(_) => context::IRQ,
+            None if self.receives() || (self.receives_itself && !sent) => PacketContext::Net,
+            None => PacketContext::Task,
+            Some(Kind::Softirq(NET_RX | NET_TX)) => PacketContext::Net,
+            Some(Kind::Timer | Kind::Softirq(TIMER | HRTIMER)) => PacketContext::Timer,
+            Some(_) => PacketContext::Irq,
         }
     }
 

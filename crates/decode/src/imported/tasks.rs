@@ -4,7 +4,7 @@ use crate::RowSink;
 use crate::raw::{self, Peer};
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndedBy, STATE_UNKNOWN, TaskRow, life};
+use wakepath_model::rows::{EndedBy, Life, STATE_UNKNOWN, TaskClass, TaskRow};
 
 /// [`WaitRow::syscall`] where there was none.
 pub const NO_SYSCALL: u16 = 0xffff;
@@ -75,7 +75,7 @@ impl Task {
     }
 
     pub fn is_kernel(&self) -> bool {
-        self.row.class == 1
+        self.row.class == TaskClass::Kernel
     }
 
     /// Its name, as far as it is known.
@@ -153,14 +153,14 @@ impl Tasks {
         task.row.start = at;
         if let Some((p, name)) = from {
             (task.row.parent, task.row.comm, task.row.cmdline, task.name) = (p.task, p.comm, p.cmdline, name);
-            task.row.class = if p.tid == KTHREADD { 1 } else { p.class };
+            task.row.class = if p.tid == KTHREADD { TaskClass::Kernel } else { p.class };
         }
         task.row.tgid = child.tgid;
         if !child.comm.is_empty() {
             task.name = name(child.comm);
             task.row.comm = sink.intern(text(&task.name));
         }
-        write(&mut task, at, life::FORK, sink);
+        write(&mut task, at, Life::Fork, sink);
         Some(self.by_tid.entry(child.tid).insert_entry(task).into_mut())
     }
 
@@ -177,13 +177,13 @@ impl Tasks {
             task.row.tgid = t.tgid;
         }
         // a helper that a kernel thread made becomes a program
-        task.row.class = 0;
+        task.row.class = TaskClass::User;
         let base = filename.rsplit(|&b| b == b'/').next().unwrap_or(filename);
         let comm = if t.comm.is_empty() { &base[..base.len().min(NAME_BYTES - 1)] } else { t.comm };
         task.name = name(comm);
         task.row.comm = sink.intern(text(&task.name));
         task.row.cmdline = if filename.is_empty() { StrId::EMPTY } else { sink.intern(filename) };
-        write(task, at, life::EXEC, sink);
+        write(task, at, Life::Exec, sink);
     }
 
     /// A task that the trace's first lines announce.
@@ -204,10 +204,10 @@ impl Tasks {
         };
         let Some(task) = self.meet(at, begin, t, sink) else { return };
         let is_kernel = kernel.unwrap_or(t.tid == KTHREADD || ppid == KTHREADD);
-        let class = if is_kernel { 1 } else { task.row.class };
+        let class = if is_kernel { TaskClass::Kernel } else { task.row.class };
         if (task.row.parent, task.row.class) != (parent, class) {
             (task.row.parent, task.row.class) = (parent, class);
-            write(task, at, life::SNAPSHOT, sink);
+            write(task, at, Life::Snapshot, sink);
         }
     }
 
@@ -216,7 +216,7 @@ impl Tasks {
         if let Some(task) = self.by_tid.get_mut(&tid)
             && !std::mem::replace(&mut task.exited, true)
         {
-            write(task, at, life::EXIT, sink);
+            write(task, at, Life::Exit, sink);
         }
     }
 
@@ -235,7 +235,7 @@ impl Tasks {
     /// Every living task again, for a segment that must stand alone.
     pub fn restate<S: RowSink>(&self, at: MonoNs, sink: &mut S) {
         for t in self.sorted().into_iter().filter(|t| !t.exited) {
-            sink.push(&TaskRow { at, what: life::SNAPSHOT, ..t.row });
+            sink.push(&TaskRow { at, what: Life::Snapshot, ..t.row });
         }
     }
 
@@ -262,8 +262,8 @@ fn fresh(id: TaskId, tid: u32, run: Run) -> Task {
             comm: StrId::EMPTY,
             cmdline: StrId::EMPTY,
             cgroup: StrId::EMPTY,
-            what: life::SNAPSHOT,
-            class: 0,
+            what: Life::Snapshot,
+            class: TaskClass::User,
             ..Default::default()
         },
         name: [0; NAME_BYTES],
@@ -306,21 +306,21 @@ fn learn<S: RowSink>(at: MonoNs, task: &mut Task, t: raw::Task<'_>, is_new: bool
         task.row.tgid = t.tgid;
     }
     if is_new && t.tid == KTHREADD {
-        task.row.class = 1;
+        task.row.class = TaskClass::Kernel;
     }
-    let mut what = life::SNAPSHOT;
+    let mut what = Life::Snapshot;
     let new = name(t.comm);
     if !t.comm.is_empty() && new != task.name {
         task.name = new;
         task.row.comm = sink.intern(text(&new));
         if was_named {
-            what = life::NAME;
+            what = Life::Name;
         }
     }
     write(task, at, what, sink);
 }
 
-fn write<S: RowSink>(task: &mut Task, at: MonoNs, what: u8, sink: &mut S) {
+fn write<S: RowSink>(task: &mut Task, at: MonoNs, what: Life, sink: &mut S) {
     (task.row.at, task.row.what) = (at, what);
     sink.push(&task.row);
 }

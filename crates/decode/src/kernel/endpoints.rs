@@ -6,7 +6,7 @@ use crate::sink::RowSink;
 use rustc_hash::FxHashMap;
 use std::hash::{Hash, Hasher};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, OpKind, Side, TcpState, seen};
+use wakepath_model::rows::{EndpointRow, OpKind, SeenHow, Side, TcpState};
 use wakepath_wire as w;
 
 const AF_UNIX: u16 = 1;
@@ -147,7 +147,7 @@ impl Endpoints {
             rport: r.rport,
             family: r.family,
             protocol: if r.family == AF_UNIX { 0 } else { r.protocol },
-            how: r.head.sub,
+            how: code(r.head.sub, at, sink),
             state: code(r.state, at, sink),
             side: flow.side,
             ulp: u8::from(r.marks & w::FLOW_ULP != 0),
@@ -221,7 +221,7 @@ impl Endpoints {
         }
         let used = self.events;
         let m = self.flows.entry(id).or_insert_with(|| TrackedFlow {
-            row: EndpointRow { flow: EndpointId(id), how: seen::MET, ..EndpointRow::default() },
+            row: EndpointRow { flow: EndpointId(id), how: SeenHow::Met, ..EndpointRow::default() },
             flow: Flow::new(Side::Unknown, (0, 0), false),
             used,
         });
@@ -256,7 +256,7 @@ impl Endpoints {
             rcv,
             raddr,
             rport: port,
-            how: seen::MET,
+            how: SeenHow::Met,
             side,
             ..base
         };

@@ -1,6 +1,6 @@
 //! Page faults, and what the files are called on which they were.
 
-use crate::sink::RowSink;
+use crate::sink::{RowSink, known};
 use crate::tasks::Tasks;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, StrId};
@@ -33,6 +33,7 @@ impl Files {
     /// A page fault that is over.
     pub fn fault<S: RowSink>(&self, r: &w::Fault, tasks: &mut Tasks, sink: &mut S) {
         let at = MonoNs(r.ts_ns);
+        let Some(kind) = known(r.head.sub, at, sink) else { return };
         let task = tasks.id(r.tgid, r.tid, at, sink);
         let has_file = r.inode != 0;
         let mut file = if has_file { sink.file(r.tgid, r.device, r.inode, r.generation) } else { StrId::EMPTY };
@@ -51,7 +52,7 @@ impl Files {
             task,
             file,
             cpu: r.cpu,
-            kind: r.head.sub,
+            kind,
             access: r.access,
             ..Default::default()
         });

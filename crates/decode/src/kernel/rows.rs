@@ -1,12 +1,12 @@
 //! Records that are rows of their own: nothing but the task is looked up.
 
-use crate::sink::RowSink;
+use crate::sink::{RowSink, known};
 use crate::tasks::Tasks;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    DescriptorRow, EndedBy, InputRow, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow, StayRow,
-    TcpState, WaitRow, gaps, limit,
+    DescriptorRow, EndedBy, InputRow, LimitKind, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow,
+    StayRow, TcpState, WaitRow, gaps,
 };
 use wakepath_wire::{self as w, Frame};
 
@@ -117,6 +117,7 @@ pub(super) fn stack<S: RowSink>(tasks: &mut Tasks, r: &w::Stack, sink: &mut S) {
 /// An input that the library handed over.
 pub(super) fn input<S: RowSink>(tasks: &mut Tasks, r: &w::Input, sink: &mut S) {
     let at = MonoNs(r.ts_ns);
+    let Some(kind) = known(r.head.sub, at, sink) else { return };
     let task = tasks.id(r.tgid, r.tid, at, sink);
     sink.push(&InputRow {
         at,
@@ -124,7 +125,7 @@ pub(super) fn input<S: RowSink>(tasks: &mut Tasks, r: &w::Input, sink: &mut S) {
         task,
         fd: r.fd,
         ready: r.ready,
-        kind: r.head.sub,
+        kind,
         isolated: (r.flags & (w::INPUTF_ISOLATED | w::INPUTF_REST)).count_ones() as u8,
         ..Default::default()
     });
@@ -166,6 +167,7 @@ pub(super) fn mark<S: RowSink>(tasks: &mut Tasks, r: &w::Mark, f: &Frame<'_>, si
     if r.flags & w::MARKF_CUT != 0 {
         sink.count(defect::MARKS_CUT, at);
     }
+    let Some(kind) = known(r.head.sub, at, sink) else { return };
     let (machine, name) = tail.split_at(ROOM);
     let task = tasks.id(r.tgid, r.tid, at, sink);
     let machine = sink.intern(&machine[..ROOM.min(r.machine_bytes.into())]);
@@ -179,7 +181,7 @@ pub(super) fn mark<S: RowSink>(tasks: &mut Tasks, r: &w::Mark, f: &Frame<'_>, si
         task,
         machine,
         name,
-        kind: r.head.sub,
+        kind,
         ..Default::default()
     });
 }
@@ -224,20 +226,17 @@ pub(super) fn resent<S: RowSink>(r: &w::Resent, sink: &mut S) {
     });
 }
 
-/// What a number of a record means. One that we do not know is counted, and says nothing.
+/// [`known`] of a code that has a number for what is not known.
 pub(super) fn code<C: TryFrom<u8> + Default, S: RowSink>(number: u8, at: MonoNs, sink: &mut S) -> C {
-    C::try_from(number).unwrap_or_else(|_| {
-        sink.count(defect::RECORD_CODE, at);
-        C::default()
-    })
+    known(number, at, sink).unwrap_or_default()
 }
 
 /// What a socket has room for.
 pub(super) fn sizes(r: &w::Sizes) -> LimitRow {
     const LISTEN: u8 = TcpState::Listen as u8;
     let (kind, value, beside) = match r.state {
-        LISTEN => (limit::BACKLOG, r.backlog, r.waiting),
-        _ => (limit::BUFFERS, r.sndbuf, r.rcvbuf),
+        LISTEN => (LimitKind::Backlog, r.backlog, r.waiting),
+        _ => (LimitKind::Buffers, r.sndbuf, r.rcvbuf),
     };
     LimitRow {
         at: MonoNs(r.ts_ns),
@@ -246,7 +245,7 @@ pub(super) fn sizes(r: &w::Sizes) -> LimitRow {
         beside: beside.into(),
         task: TaskId::UNKNOWN,
         cgroup: StrId::EMPTY,
-        port: if kind == limit::BACKLOG { r.lport } else { 0 },
+        port: if kind == LimitKind::Backlog { r.lport } else { 0 },
         kind,
         ..Default::default()
     }

@@ -10,7 +10,7 @@ use line::Words;
 use std::collections::BTreeMap;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
-use wakepath_model::rows::{MarkRow, mark};
+use wakepath_model::rows::{MarkKind, MarkRow};
 
 /// What a file begins with.
 const MAGIC: &[u8] = b"wakepath-marks ";
@@ -34,8 +34,8 @@ pub struct Mark<'a> {
     pub machine: &'a str,
     /// Which context of it.
     pub key: u64,
-    /// One of [`mark`].
-    pub kind: u8,
+    /// What it says.
+    pub kind: MarkKind,
     /// The state, queue or kind of transaction.
     pub name: &'a str,
     /// Which queue of that name.
@@ -73,17 +73,6 @@ pub struct Bad {
     pub what: String,
 }
 
-/// Verbs as they are written, with the kind of row.
-const VERBS: [(&str, u8); 7] = [
-    ("state", mark::STATE),
-    ("enqueue", mark::ENQUEUE),
-    ("dequeue", mark::DEQUEUE),
-    ("wait_empty", mark::WAIT_EMPTY),
-    ("wait_full", mark::WAIT_FULL),
-    ("begin", mark::BEGIN),
-    ("end", mark::END),
-];
-
 /// What the first line says of all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
@@ -104,7 +93,7 @@ pub struct MarksReader {
     header: Option<Header>,
     /// The header cannot be understood: nothing behind it can.
     hopeless: bool,
-    read: [u64; VERBS.len()],
+    read: [u64; MarkKind::ALL.len()],
     bad: Vec<Bad>,
     bad_counts: BTreeMap<&'static str, u64>,
 }
@@ -182,7 +171,7 @@ impl MarksReader {
 
     /// Marks read so far, by verb.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        VERBS.iter().zip(self.read).map(|((verb, _), count)| (*verb, count)).filter(|(_, count)| *count > 0)
+        MarkKind::ALL.iter().zip(self.read).map(|(kind, count)| (kind.name(), count)).filter(|(_, count)| *count > 0)
     }
 
     /// The first lines that could not be read.
@@ -232,17 +221,17 @@ impl MarksReader {
         let (host, machine) = (next("the host")?, next("the machine")?);
         let key = number(&next("the key")?)?;
         let verb = next("the verb")?;
-        let Some(place) = VERBS.iter().position(|(v, _)| *v == verb) else {
+        let Some(place) = MarkKind::ALL.iter().position(|k| k.name() == verb) else {
             return Err(format!("{} is no verb", line::quoted(&verb)));
         };
-        let kind = VERBS[place].1;
+        let kind = MarkKind::ALL[place];
         let name = match kind {
             // the kind of a transaction may go without saying
-            mark::BEGIN | mark::END => words.next()?.unwrap_or("transaction".into()),
+            MarkKind::Begin | MarkKind::End => words.next()?.unwrap_or("transaction".into()),
             _ => next("a name")?,
         };
         let (mut count, mut name_key) = (1, 0);
-        if matches!(kind, mark::ENQUEUE | mark::DEQUEUE | mark::WAIT_EMPTY | mark::WAIT_FULL) {
+        if matches!(kind, MarkKind::Enqueue | MarkKind::Dequeue | MarkKind::WaitEmpty | MarkKind::WaitFull) {
             if let Some(word) = words.next()? {
                 count = number(&word)?;
             }

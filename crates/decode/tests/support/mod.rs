@@ -12,7 +12,9 @@ use wakepath_decode::recurring::Said;
 use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::intern::Interner;
-use wakepath_model::rows::{EndedBy, Event, LossRow, PacketRow, PollRow, Row, STATE_UNKNOWN, TaskRow, WaitRow, life};
+use wakepath_model::rows::{
+    EndedBy, Event, Life, LossRow, PacketRow, PollRow, Row, STATE_UNKNOWN, TaskClass, TaskRow, WaitRow,
+};
 
 /// All rows, by table.
 #[derive(Default)]
@@ -78,12 +80,12 @@ impl Rows {
             out += &match e {
                 Event::Wait(w) => self.wait(w),
                 Event::Task(t) => {
-                    let what = ["", "fork", "exec", "exit", "name", "alive"][usize::from(t.what)];
+                    let what = if t.what == Life::Snapshot { "alive" } else { t.what.name() };
                     let parent =
                         if t.parent.0 == 0 { String::new() } else { format!(" parent {}", self.task(t.parent)) };
-                    let class = if t.class == 1 { " kernel" } else { "" };
+                    let class = if t.class == TaskClass::Kernel { " kernel" } else { "" };
                     let run = match (t.what, t.cmdline) {
-                        (life::EXEC, c) => format!(" runs {}", self.string(c)),
+                        (Life::Exec, c) => format!(" runs {}", self.string(c)),
                         _ => String::new(),
                     };
                     let name = self.string(t.comm);
@@ -94,7 +96,7 @@ impl Rows {
                 }
                 Event::Packet(p) => {
                     let way = if p.sent == 1 { "sent" } else { "received" };
-                    let context = ["task", "net", "timer", "irq"][usize::from(p.context)];
+                    let context = p.context;
                     let trigger = if p.trigger == 0 { String::new() } else { format!(" triggered by {}", p.trigger) };
                     format!("packet {} {way} seq {} in {context} at {}{trigger}", p.id, p.seq, p.at.0)
                 }

@@ -13,7 +13,7 @@ use wakepath_flows::Place;
 use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId};
-use wakepath_model::rows::{EndpointRow, Event, OpKind, Table, limit, seen};
+use wakepath_model::rows::{EndpointRow, Event, LimitKind, OpKind, SeenHow, Table};
 
 /// An endpoint of a host.
 pub type At = (HostId, EndpointId);
@@ -88,19 +88,19 @@ impl Links {
             links.linear.insert(id, usual_linear(&host.info().kernel_release));
             for event in host.events(TableSet::of(&[Table::Endpoint, Table::Op, Table::Limit]), ..) {
                 match event {
-                    Event::Limit(l) if l.kind == limit::SYN_LINEAR => {
+                    Event::Limit(l) if l.kind == LimitKind::SynLinear => {
                         links.linear.insert(id, u8::try_from(l.value).unwrap_or(u8::MAX));
                     }
                     Event::Endpoint(r) => match r.how {
-                        seen::CONNECTED if shakes.len() < KEPT_MAX || shakes.contains_key(&(id, r.flow)) => {
+                        SeenHow::Connected if shakes.len() < KEPT_MAX || shakes.contains_key(&(id, r.flow)) => {
                             let shake = shakes.entry((id, r.flow)).or_default();
                             shake.connected = Some(index.common(id, r.at));
                             shake.addresses = addresses(&r);
                         }
-                        seen::ACCEPTED if accepted.len() < KEPT_MAX => {
+                        SeenHow::Accepted if accepted.len() < KEPT_MAX => {
                             accepted.entry((id, r.flow)).or_insert_with(|| index.common(id, r.at));
                         }
-                        seen::CONNECTED | seen::ACCEPTED => links.more += 1,
+                        SeenHow::Connected | SeenHow::Accepted => links.more += 1,
                         _ => {}
                     },
                     // of a call that did not wait, the row may come before the endpoint's

@@ -2,17 +2,19 @@
 
 use super::names;
 use crate::ids::{MonoNs, StrId, TaskId};
-use crate::table;
 use crate::table::{Kind, Value, optional};
+use crate::{codes, table};
 
-/// How a page fault ended: [`FaultRow::kind`].
-pub mod fault {
-    /// The page was in memory, or was made: no wait for a read.
-    pub const MINOR: u8 = 1;
-    /// The page had to be read, from a file or from swap.
-    pub const MAJOR: u8 = 2;
-    /// The kernel counted it as neither: nothing was mapped there (a signal followed), or it was taken again.
-    pub const NEITHER: u8 = 3;
+codes! {
+    /// How a page fault ended: [`FaultRow::kind`].
+    FaultKind(u8) {
+        /// The page was in memory, or was made: no wait for a read.
+        Minor = 1 => "minor",
+        /// The page had to be read, from a file or from swap.
+        Major = 2 => "major",
+        /// The kernel counted it as neither: nothing was mapped there (a signal followed), or it was taken again.
+        Neither = 3 => "neither",
+    }
 }
 
 /// How memory was accessed where a page fault began: bits of [`FaultRow::access`].
@@ -35,7 +37,7 @@ pub const NO_OFFSET: u64 = u64::MAX;
 table! {
     /// One page fault of a watched task; only where the recording was asked for them.
     FaultRow {
-        /// When it was over and the program could go on; of [`fault::NEITHER`], when that was known: at the task's next fault.
+        /// When it was over and the program could go on; of [`FaultKind::Neither`], when that was known: at the task's next fault.
         at: MonoNs,
         /// When it began.
         began: MonoNs => named("began_ns").also(&[optional("duration_ns", Kind::Ns, " How long the program was held up.", |r| {
@@ -59,8 +61,8 @@ table! {
         file: StrId,
         /// Processor.
         cpu: u16,
-        /// One of [`fault`].
-        kind: u8 => words(names::fault_kind),
+        /// How it ended.
+        kind: FaultKind,
         /// Bits of [`access`].
         access: u8 => hidden().also(&[
             optional("access", Kind::Text, " How memory was accessed, where that was seen.", |r| {
@@ -84,7 +86,7 @@ impl FaultRow {
 
     /// How long the program was held up (ns); `None` where either end is not known.
     pub fn duration_ns(&self) -> Option<u64> {
-        let is_known = self.kind != fault::NEITHER && self.access & access::UNSEEN == 0;
+        let is_known = self.kind != FaultKind::Neither && self.access & access::UNSEEN == 0;
         is_known.then(|| self.at.0.saturating_sub(self.began.0))
     }
 

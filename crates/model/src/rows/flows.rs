@@ -62,16 +62,20 @@ codes! {
     }
 }
 
-/// How an endpoint came to be known.
-pub mod seen {
-    /// It connected out.
-    pub const CONNECTED: u8 = 1;
-    /// It came out of a listener.
-    pub const ACCEPTED: u8 = 2;
-    /// First met by an operation, older than the recording.
-    pub const MET: u8 = 3;
-    /// Found by the snapshot.
-    pub const SNAPSHOT: u8 = 4;
+codes! {
+    /// How an endpoint came to be known.
+    SeenHow(u8) {
+        /// Not known.
+        Unknown = 0 => "unknown",
+        /// It connected out.
+        Connected = 1 => "connected",
+        /// It came out of a listener.
+        Accepted = 2 => "accepted",
+        /// First met by an operation, older than the recording.
+        Met = 3 => "met",
+        /// Found by the snapshot.
+        Snapshot = 4 => "snapshot",
+    }
 }
 
 table! {
@@ -105,14 +109,26 @@ table! {
         family: u16 => words_or_none(names::family),
         /// IP protocol.
         protocol: u16 => words_or_none(names::ip_protocol),
-        /// One of [`seen`].
-        how: u8 => words(names::endpoint_how),
+        /// How it came to be known.
+        how: SeenHow,
         /// TCP state (10 = listening).
         state: TcpState,
         /// Whether it is the server's end or the client's.
         side: Side,
         /// 1 = an upper-layer protocol (kernel TLS, MPTCP) is on it.
         ulp: u8 => flag(),
+    }
+}
+
+codes! {
+    /// By which reset a flow's state changed.
+    Reset(u8) {
+        /// By none.
+        None = 0 => "",
+        /// By one that the other end sent.
+        Received = 1 => "received",
+        /// By one that this end sent.
+        Sent = 2 => "sent",
     }
 }
 
@@ -133,8 +149,8 @@ table! {
         old: TcpState => named("old_state"),
         /// TCP state after.
         new: TcpState => named("new_state"),
-        /// 1 = reset received, 2 = reset sent.
-        reset: u8 => words_or_none(names::reset),
+        /// Whether a reset did it.
+        reset: Reset,
         /// 1 = done by the task, 0 = in interrupt context.
         by_task: u8 => flag(),
     }

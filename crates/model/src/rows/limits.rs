@@ -1,27 +1,28 @@
 //! What bounds a system: facts that no event tells, and that a forecast needs.
 
-use super::names;
 use crate::ids::{EndpointId, MonoNs, StrId, TaskId};
-use crate::table;
+use crate::{codes, table};
 
-/// What bounds it: [`LimitRow::kind`].
-pub mod limit {
-    /// The host has `value` processors that are online.
-    pub const PROCESSORS: u8 = 1;
-    /// All tasks of `cgroup` together get `value` ns of processor time in each `beside` ns; `task`'s process is one of them.
-    /// Of quotas one above the other it is the least. A process without such a row, and not made by one with it, has no quota.
-    pub const QUOTA: u8 = 2;
-    /// `task`'s process may run on `value` processors, fewer than there are; those of the first 64 are the bits of `beside`.
-    pub const AFFINITY: u8 = 3;
-    /// The listener `flow` at `port` keeps `value` + 1 connections until they are accepted (Linux is full when there are
-    /// *more* than that number); `beside` of them waited at that moment.
-    pub const BACKLOG: u8 = 4;
-    /// The connection `flow` has a send buffer of `value` bytes and a receive buffer of `beside` bytes at that moment, as the
-    /// kernel counts them: with the room that its own bookkeeping takes.
-    pub const BUFFERS: u8 = 5;
-    /// Who connects from this host (the recorder's network namespace) and is not answered sends its SYN `value` times more
-    /// after the same time before the kernel doubles it (`net.ipv4.tcp_syn_linear_timeouts`, since Linux 6.5).
-    pub const SYN_LINEAR: u8 = 6;
+codes! {
+    /// What bounds it: [`LimitRow::kind`].
+    LimitKind(u8) {
+        /// The host has `value` processors that are online.
+        Processors = 1 => "processors",
+        /// All tasks of `cgroup` together get `value` ns of processor time in each `beside` ns; `task`'s process is one of them.
+        /// Of quotas one above the other it is the least. A process without such a row, and not made by one with it, has no quota.
+        Quota = 2 => "quota",
+        /// `task`'s process may run on `value` processors, fewer than there are; those of the first 64 are the bits of `beside`.
+        Affinity = 3 => "affinity",
+        /// The listener `flow` at `port` keeps `value` + 1 connections until they are accepted (Linux is full when there are
+        /// *more* than that number); `beside` of them waited at that moment.
+        Backlog = 4 => "backlog",
+        /// The connection `flow` has a send buffer of `value` bytes and a receive buffer of `beside` bytes at that moment, as the
+        /// kernel counts them: with the room that its own bookkeeping takes.
+        Buffers = 5 => "buffers",
+        /// Who connects from this host (the recorder's network namespace) and is not answered sends its SYN `value` times more
+        /// after the same time before the kernel doubles it (`net.ipv4.tcp_syn_linear_timeouts`, since Linux 6.5).
+        SynLinear = 6 => "syn_linear",
+    }
 }
 
 table! {
@@ -41,8 +42,8 @@ table! {
         cgroup: StrId,
         /// The listener's port, 0 = none.
         port: u16 => none(0),
-        /// One of [`limit`].
-        kind: u8 => words(names::limit_kind),
+        /// What it bounds.
+        kind: LimitKind,
         /// Zero.
         pad: [u8; 5],
     }

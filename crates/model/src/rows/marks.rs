@@ -1,25 +1,26 @@
 //! Annotations: what state machines said of themselves (forecasting paper, sections 2.1 and 3.1).
 
-use super::names;
 use crate::ids::{MonoNs, StrId, TaskId};
-use crate::table;
+use crate::{codes, table};
 
-/// What a mark says: [`MarkRow::kind`].
-pub mod mark {
-    /// The machine is in state `name` from now on.
-    pub const STATE: u8 = 1;
-    /// It put `count` items into queue `name`.
-    pub const ENQUEUE: u8 = 2;
-    /// It took `count` items out of queue `name`.
-    pub const DEQUEUE: u8 = 3;
-    /// It stalls from now on, since queue `name` has fewer than `count` items.
-    pub const WAIT_EMPTY: u8 = 4;
-    /// It stalls from now on, since queue `name` has no room for `count` items.
-    pub const WAIT_FULL: u8 = 5;
-    /// It begins a transaction of kind `name`.
-    pub const BEGIN: u8 = 6;
-    /// Its transaction of kind `name` is over.
-    pub const END: u8 = 7;
+codes! {
+    /// What a mark says: [`MarkRow::kind`].
+    MarkKind(u8) {
+        /// The machine is in state `name` from now on.
+        State = 1 => "state",
+        /// It put `count` items into queue `name`.
+        Enqueue = 2 => "enqueue",
+        /// It took `count` items out of queue `name`.
+        Dequeue = 3 => "dequeue",
+        /// It stalls from now on, since queue `name` has fewer than `count` items.
+        WaitEmpty = 4 => "wait_empty",
+        /// It stalls from now on, since queue `name` has no room for `count` items.
+        WaitFull = 5 => "wait_full",
+        /// It begins a transaction of kind `name`.
+        Begin = 6 => "begin",
+        /// Its transaction of kind `name` is over.
+        End = 7 => "end",
+    }
 }
 
 table! {
@@ -46,8 +47,8 @@ table! {
         machine: StrId => always(),
         /// The state, the queue or the kind of transaction.
         name: StrId => always(),
-        /// One of [`mark`].
-        kind: u8 => words(names::mark_kind),
+        /// What it says.
+        kind: MarkKind,
         /// Zero.
         pad: [u8; 3],
     }

@@ -1,6 +1,6 @@
 //! What tasks do on flows: operations, polls, and the inputs that the library vantage hands over.
 
-use super::names;
+use super::Strength;
 use crate::ids::{EndpointId, MonoNs, TaskId};
 use crate::{codes, table};
 codes! {
@@ -82,8 +82,8 @@ table! {
         cpu: u16,
         /// The logical task (goroutine, asyncio task, virtual thread) in whose name `task` did it, 0 = none is known.
         logical: TaskId => none(0),
-        /// One of [`strength`]: how it is known that it was that logical task.
-        logical_strength: u8 => words_or_none(names::strength),
+        /// How it is known that it was that logical task.
+        logical_strength: Strength,
         /// Zero.
         pad: [u8; 3],
     }
@@ -123,16 +123,18 @@ impl PollRow {
     }
 }
 
-/// What an input was: [`InputRow::kind`].
-pub mod input {
-    /// Data, a connection or an end of stream can be taken from the flow.
-    pub const READ: u8 = 1;
-    /// The flow can be written to, or its connect is complete.
-    pub const WRITE: u8 = 2;
-    /// No flow: a timer, an eventfd, a signal, a file.
-    pub const OTHER: u8 = 3;
-    /// No input: the process goes on with something else than what it was given last.
-    pub const ELSE: u8 = 4;
+codes! {
+    /// What an input was: [`InputRow::kind`].
+    InputKind(u8) {
+        /// Data, a connection or an end of stream can be taken from the flow.
+        Read = 1 => "read",
+        /// The flow can be written to, or its connect is complete.
+        Write = 2 => "write",
+        /// No flow: a timer, an eventfd, a signal, a file.
+        Other = 3 => "other",
+        /// No input: the process goes on with something else than what it was given last.
+        Else = 4 => "else",
+    }
 }
 
 table! {
@@ -149,10 +151,10 @@ table! {
         fd: i32,
         /// How many were ready at that moment, as far as was looked.
         ready: u32,
-        /// One of [`input`].
-        kind: u8 => words(names::input_kind),
+        /// What it was.
+        kind: InputKind,
         /// 1: the only input that the task was given. 2: and the whole process had come to rest before, so that what any of
-        /// its tasks does is for this input, until the next such row or one of [`input::ELSE`].
+        /// its tasks does is for this input, until the next such row or one of [`InputKind::Else`].
         isolated: u8 => flag(),
         /// Zero.
         pad: [u8; 2],

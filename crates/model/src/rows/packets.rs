@@ -2,19 +2,21 @@
 
 use super::names;
 use crate::ids::{MonoNs, TaskId};
-use crate::table;
 use crate::table::{Kind, optional};
+use crate::{codes, table};
 
-/// In whose name a packet was handled.
-pub mod context {
-    /// A task's own call.
-    pub const TASK: u8 = 0;
-    /// Network softirq.
-    pub const NET: u8 = 1;
-    /// Timer: an hrtimer or the timer softirq (retransmission, delayed acknowledgement).
-    pub const TIMER: u8 = 2;
-    /// Another interrupt.
-    pub const IRQ: u8 = 3;
+codes! {
+    /// In whose name a packet was handled.
+    PacketContext(u8) {
+        /// A task's own call.
+        Task = 0 => "task",
+        /// Network softirq.
+        Net = 1 => "net",
+        /// Timer: an hrtimer or the timer softirq (retransmission, delayed acknowledgement).
+        Timer = 2 => "timer",
+        /// Another interrupt.
+        Irq = 3 => "irq",
+    }
 }
 
 table! {
@@ -43,7 +45,7 @@ table! {
         ack: u32,
         /// Bytes of payload, all ones where not known.
         payload: u32 => named("payload_bytes").none(0xffff_ffff),
-        /// The task that was current. It is the sender only where `context` is [`context::TASK`].
+        /// The task that was current. It is the sender only where `context` is [`PacketContext::Task`].
         task: TaskId,
         /// Source port.
         sport: u16,
@@ -55,8 +57,8 @@ table! {
         flags: u16 => named("tcp_flags"),
         /// 1 = sent, 0 = received.
         sent: u8 => flag(),
-        /// One of [`context`].
-        context: u8 => words(names::packet_context),
+        /// In whose name it was handled.
+        context: PacketContext,
         /// IP protocol, 0 where not known.
         protocol: u8 => named("ip_protocol").words_or_none(names::ip_protocol),
         /// 4 or 6, 0 where not known.

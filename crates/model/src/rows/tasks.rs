@@ -1,37 +1,52 @@
 //! Steps in the lives of tasks: threads, and the logical tasks that runtimes make.
 
-use super::names;
 use crate::ids::{MonoNs, StrId, TaskId};
-use crate::table;
+use crate::{codes, table};
 
-/// How well a link is known.
-pub mod strength {
-    /// There is none.
-    pub const NONE: u8 = 0;
-    /// Seen: the same identifier on both sides, and it was verified.
-    pub const SEEN: u8 = 1;
-    /// Shown: it follows from a complete record of what could have been otherwise.
-    pub const SHOWN: u8 = 2;
-    /// By habit: it was never seen otherwise where that would have been visible.
-    pub const HABIT: u8 = 3;
+codes! {
+    /// How well a link is known.
+    Strength(u8) {
+        /// There is none.
+        None = 0 => "",
+        /// Seen: the same identifier on both sides, and it was verified.
+        Seen = 1 => "seen",
+        /// Shown: it follows from a complete record of what could have been otherwise.
+        Shown = 2 => "shown",
+        /// By habit: it was never seen otherwise where that would have been visible.
+        Habit = 3 => "habit",
+    }
 }
 
-/// What happened to a task.
-pub mod life {
-    /// Made by its parent.
-    pub const FORK: u8 = 1;
-    /// Began another program.
-    pub const EXEC: u8 = 2;
-    /// Ended.
-    pub const EXIT: u8 = 3;
-    /// Changed its name.
-    pub const NAME: u8 = 4;
-    /// Found by the snapshot, or met by an event.
-    pub const SNAPSHOT: u8 = 5;
-    /// Its process was selected to be watched, with what it makes. Where no task has this, all are.
-    pub const WATCHED: u8 = 6;
-    /// A logical task: it works for others than the one that it has, or was made for, as its runtime was seen to hand on what came of it.
-    pub const FOR_OTHERS: u8 = 7;
+codes! {
+    /// What happened to a task.
+    Life(u8) {
+        /// Made by its parent.
+        Fork = 1 => "fork",
+        /// Began another program.
+        Exec = 2 => "exec",
+        /// Ended.
+        Exit = 3 => "exit",
+        /// Changed its name.
+        Name = 4 => "name",
+        /// Found by the snapshot, or met by an event.
+        Snapshot = 5 => "snapshot",
+        /// Its process was selected to be watched, with what it makes. Where no task has this, all are.
+        Watched = 6 => "watched",
+        /// A logical task: it works for others than the one that it has, or was made for, as its runtime was seen to hand on what came of it.
+        ForOthers = 7 => "for_others",
+    }
+}
+
+codes! {
+    /// Whose code a task runs.
+    TaskClass(u8) {
+        /// A program's.
+        User = 0 => "user",
+        /// The kernel's.
+        Kernel = 1 => "kernel",
+        /// The kernel's, as io_uring's worker of a program.
+        IoUring = 2 => "io_uring",
+    }
 }
 
 table! {
@@ -58,14 +73,14 @@ table! {
         cmdline: StrId,
         /// cgroup path.
         cgroup: StrId,
-        /// One of [`life`].
-        what: u8 => words(names::task_what),
-        /// 1 = kernel thread, 2 = io_uring worker.
-        class: u8 => words(names::task_class),
-        /// One of [`runtime`]: what runs a logical task; 0 for threads, which the kernel runs.
-        runtime: u8 => words_or_none(names::runtime),
-        /// One of [`strength`]: how it is known that `parent` made a logical task; 0 for threads, where the kernel says so.
-        parent_strength: u8 => words_or_none(names::strength),
+        /// What happened.
+        what: Life,
+        /// Whose code it runs.
+        class: TaskClass,
+        /// What runs a logical task; none for threads, which the kernel runs.
+        runtime: RuntimeKind,
+        /// How it is known that `parent` made a logical task; none for threads, where the kernel says so.
+        parent_strength: Strength,
     }
 }
 
@@ -114,20 +129,23 @@ table! {
     }
 }
 
-/// What runs logical tasks.
-pub mod runtime {
-    /// None: it is a thread.
-    pub const NONE: u8 = 0;
-    /// Go: goroutines.
-    pub const GO: u8 = 1;
-    /// CPython: contexts of asyncio tasks.
-    pub const PYTHON: u8 = 2;
-    /// The JVM: virtual threads, and from [`JVM_EXECUTORS`] on tasks of executors.
-    pub const JVM: u8 = 3;
-    /// The least number that the agent for the JVM gives a task of an executor.
-    pub const JVM_EXECUTORS: u64 = 1 << 48;
-    /// Node: asynchronous contexts.
-    pub const NODE: u8 = 4;
-    /// Tokio: tasks.
-    pub const TOKIO: u8 = 5;
+/// The least number that the agent for the JVM gives a task of an executor.
+pub const JVM_EXECUTORS: u64 = 1 << 48;
+
+codes! {
+    /// What runs logical tasks.
+    RuntimeKind(u8) {
+        /// None: it is a thread.
+        None = 0 => "",
+        /// Go: goroutines.
+        Go = 1 => "go",
+        /// CPython: contexts of asyncio tasks.
+        Python = 2 => "python",
+        /// The JVM: virtual threads, and from [`JVM_EXECUTORS`] on tasks of executors.
+        Jvm = 3 => "jvm",
+        /// Node: asynchronous contexts.
+        Node = 4 => "node",
+        /// Tokio: tasks.
+        Tokio = 5 => "tokio",
+    }
 }

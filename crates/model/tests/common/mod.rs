@@ -4,7 +4,7 @@
 use std::path::Path;
 use wakepath_model::folder::{FolderError, FolderWriter, HostInfo, Options, Overwrite, WriteCounts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{AnchorRow, FaultRow, OpKind, OpRow, RangeHow, TaskRow, life};
+use wakepath_model::rows::{AnchorRow, FaultRow, Life, OpKind, OpRow, RangeHow, TaskClass, TaskRow};
 
 pub fn host(hostname: &str, boot_id: &str) -> HostInfo {
     HostInfo { hostname: hostname.into(), boot_id: boot_id.into(), cpus: 2, ..HostInfo::default() }
@@ -44,8 +44,8 @@ pub fn task(at: u64, task: u32, comm: StrId) -> TaskRow {
         comm,
         cmdline: StrId::EMPTY,
         cgroup: StrId::EMPTY,
-        what: life::SNAPSHOT,
-        class: 0,
+        what: Life::Snapshot,
+        class: TaskClass::User,
         ..Default::default()
     }
 }
@@ -62,7 +62,7 @@ pub fn fault(at: u64, task: u32, file: StrId) -> FaultRow {
         task: TaskId(task),
         file,
         cpu: 1,
-        kind: wakepath_model::rows::fault::MAJOR,
+        kind: wakepath_model::rows::FaultKind::Major,
         access: wakepath_model::rows::access::USER,
         ..Default::default()
     }

@@ -4,7 +4,7 @@ use crate::units;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 use wakepath_model::folder::Host;
-use wakepath_model::rows::{FaultRow, LimitRow, MarkRow, Table, fault, limit, mark};
+use wakepath_model::rows::{FaultKind, FaultRow, LimitKind, LimitRow, MarkKind, MarkRow, Table};
 
 /// Names told apart.
 const NAMES_MAX: usize = 1 << 16;
@@ -49,19 +49,19 @@ pub struct FaultFacts {
 /// Reads a host's bounds; `None` where it has none.
 pub(super) fn limits(host: &Host) -> Option<LimitFacts> {
     let mut found = LimitFacts::default();
-    let mut seen: FxHashSet<(u8, u64)> = FxHashSet::default();
+    let mut seen: FxHashSet<(LimitKind, u64)> = FxHashSet::default();
     for batch in host.batches(Table::Limit.into(), ..) {
         for row in batch.rows::<LimitRow>() {
             let (whose, sum) = match row.kind {
-                limit::PROCESSORS => {
+                LimitKind::Processors => {
                     found.processors = Some(row.value);
                     continue;
                 }
-                limit::QUOTA => (u64::from(row.cgroup.0), &mut found.quotas),
-                limit::AFFINITY => (u64::from(row.task.0), &mut found.affinities),
-                limit::BACKLOG => (row.flow.0, &mut found.backlogs),
-                limit::BUFFERS => (row.flow.0, &mut found.buffers),
-                _ => continue,
+                LimitKind::Quota => (u64::from(row.cgroup.0), &mut found.quotas),
+                LimitKind::Affinity => (u64::from(row.task.0), &mut found.affinities),
+                LimitKind::Backlog => (row.flow.0, &mut found.backlogs),
+                LimitKind::Buffers => (row.flow.0, &mut found.buffers),
+                LimitKind::SynLinear => continue,
             };
             *sum += u64::from(seen.len() < NAMES_MAX && seen.insert((row.kind, whose)));
         }
@@ -78,7 +78,7 @@ pub(super) fn annotations(host: &Host) -> Option<AnnotationFacts> {
             if machines.len() < NAMES_MAX {
                 machines.insert((row.machine.0, row.key, row.task.0));
             }
-            let is_of_queue = !matches!(row.kind, mark::STATE | mark::BEGIN | mark::END);
+            let is_of_queue = !matches!(row.kind, MarkKind::State | MarkKind::Begin | MarkKind::End);
             if is_of_queue && queues.len() < NAMES_MAX {
                 queues.insert((row.name.0, row.name_key));
             }
@@ -94,8 +94,8 @@ pub(super) fn faults(host: &Host) -> Option<FaultFacts> {
     for batch in host.batches(Table::Fault.into(), ..) {
         for row in batch.rows::<FaultRow>() {
             match row.kind {
-                fault::MINOR => found.minor += 1,
-                fault::MAJOR => {
+                FaultKind::Minor => found.minor += 1,
+                FaultKind::Major => {
                     found.major += 1;
                     found.major_ns = found.major_ns.saturating_add(row.duration_ns().unwrap_or(0));
                 }

@@ -7,8 +7,8 @@ use std::fs::File;
 use wakepath_model::folder::{FolderWriter, HostInfo, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndpointRow, Failed, MessageRole, MessageRow, OPEN, OpKind, OpRow, RangeHow, Side, TcpState,
-    WitnessKind, seen,
+    AnchorRow, EndpointRow, Failed, MessageRole, MessageRow, OPEN, OpKind, OpRow, RangeHow, SeenHow, Side, TcpState,
+    WitnessKind,
 };
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -72,7 +72,7 @@ fn record(path: &Path) -> Result<Folder, Box<dyn std::error::Error>> {
         rport: 80,
         family: 2,
         protocol: 6,
-        how: seen::ACCEPTED,
+        how: SeenHow::Accepted,
         state: TcpState::Established,
         side: Side::Server,
         ulp: 0,

@@ -2,18 +2,18 @@
 
 use super::HostRows;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Event, HandoverRow, RanRow, TaskRow, life, strength};
+use wakepath_model::rows::{Event, HandoverRow, Life, RanRow, RuntimeKind, Strength, TaskRow};
 
 impl HostRows {
     /// A logical task of a process was met: one of a runtime, perhaps made by another at a time.
-    pub fn logical(&mut self, task: u32, leader: u32, runtime: u8, maker: Option<(u32, u64)>) {
+    pub fn logical(&mut self, task: u32, leader: u32, runtime: RuntimeKind, maker: Option<(u32, u64)>) {
         let (parent, made) = maker.unwrap_or((0, 0));
         let (at, comm) = (self.at(made), StrId::EMPTY);
         let start = if maker.is_some() { at } else { MonoNs(0) };
         let key = if maker.is_some() { at.0 } else { u64::from(task) };
         let (task, parent, tgid) = (TaskId(task), TaskId(parent), 1000 + leader);
         let row =
-            TaskRow { at, start, key, task, parent, tgid, comm, what: life::SNAPSHOT, runtime, ..Default::default() };
+            TaskRow { at, start, key, task, parent, tgid, comm, what: Life::Snapshot, runtime, ..Default::default() };
         self.rows.push(row.into());
     }
 
@@ -21,7 +21,7 @@ impl HostRows {
     pub fn in_the_name_of(&mut self, task: u32, first: usize) {
         for row in &mut self.rows[first..] {
             match row {
-                Event::Op(r) => (r.logical, r.logical_strength) = (TaskId(task), strength::SEEN),
+                Event::Op(r) => (r.logical, r.logical_strength) = (TaskId(task), Strength::Seen),
                 Event::Poll(r) => r.logical = TaskId(task),
                 _ => {}
             }
@@ -38,8 +38,8 @@ impl HostRows {
         self.rows.push(RanRow { at: self.at(at), key, task: TaskId(task), ..Default::default() }.into());
     }
 
-    /// What a logical task's runtime tells of it later, one of [`life`].
-    pub fn logical_again(&mut self, t: u64, task: u32, what: u8) {
+    /// What a logical task's runtime tells of it later, one of [`Life`].
+    pub fn logical_again(&mut self, t: u64, task: u32, what: Life) {
         let made = self.rows.iter().find_map(|row| match row {
             Event::Task(r) if r.task == TaskId(task) => Some(*r),
             _ => None,

@@ -2,7 +2,7 @@
 
 use super::{Flow, Played, Player, Side, number};
 use crate::recording::Announced;
-use wakepath_model::rows::{self, seen};
+use wakepath_model::rows::{self, SeenHow};
 
 /// Ids of the peers of an unconnected datagram socket have it.
 const PEER_BIT: u64 = 1 << 61;
@@ -126,9 +126,9 @@ impl Player {
             let (local, remote) = if is_server { (there, here) } else { (here, o.dialled.unwrap_or(there)) };
             let (snd, rcv) = if is_server { (reply_seq, o.seq) } else { (o.seq, reply_seq) };
             let how = match (o.is_old, is_server) {
-                (true, _) => seen::SNAPSHOT,
-                (_, true) => seen::ACCEPTED,
-                _ => seen::CONNECTED,
+                (true, _) => SeenHow::Snapshot,
+                (_, true) => SeenHow::Accepted,
+                _ => SeenHow::Connected,
             };
             let side = match (o.is_unsided, is_server) {
                 (true, _) => rows::Side::Unknown,

@@ -1,7 +1,7 @@
 //! Lines of what a task does.
 
 use super::{HEAD_BYTES, Played, Player, REPLY_BYTES, REQUEST_BYTES, Task, US, number};
-use wakepath_model::rows::{OPEN, OpKind, input};
+use wakepath_model::rows::{InputKind, OPEN, OpKind};
 
 /// Bytes of a control frame.
 const FRAME_BYTES: u64 = 13;
@@ -30,17 +30,17 @@ struct GivenOptions {
     entry: u64,
     timeout: u64,
     ready: u32,
-    kind: u8,
+    kind: InputKind,
     isolated: u8,
 }
 
 impl GivenOptions {
     fn read(at: u64, mut how: &[&str]) -> Played<GivenOptions> {
-        let mut o = GivenOptions { entry: at, timeout: u64::MAX, ready: 1, kind: input::READ, isolated: 1 };
+        let mut o = GivenOptions { entry: at, timeout: u64::MAX, ready: 1, kind: InputKind::Read, isolated: 1 };
         while let Some((word, mut more)) = how.split_first() {
             match (*word, more) {
-                ("write", _) => o.kind = input::WRITE,
-                ("other", _) => o.kind = input::OTHER,
+                ("write", _) => o.kind = InputKind::Write,
+                ("other", _) => o.kind = InputKind::Other,
                 ("together", _) => o.isolated = 0,
                 ("rest", _) => o.isolated = 2,
                 ("of", [n, after @ ..]) => {
@@ -91,7 +91,7 @@ impl Player {
             }
             ("given", [flow, how @ ..]) => self.given(step, flow, how),
             ("else", []) => {
-                self.out.hosts[host].given(at, task, 0, input::ELSE, 0, 0);
+                self.out.hosts[host].given(at, task, 0, InputKind::Else, 0, 0);
                 Ok(())
             }
             ("woken", ["by", by, "since", blocked, how @ ..]) => self.woken(step, [by, blocked], how),

@@ -4,7 +4,7 @@ use super::{Conn, Event, Got, Inner, Listener, Queue, Read, Sock, Source, Thread
 use crate::recording::{Announced, HEAD_BYTES, HostRows};
 use crate::truth::Call;
 use std::future::Future;
-use wakepath_model::rows::{OpKind, Side, WitnessKind, input, seen};
+use wakepath_model::rows::{InputKind, OpKind, SeenHow, Side, WitnessKind};
 
 impl Thread {
     /// The world.
@@ -114,9 +114,9 @@ impl Thread {
         }
         let given = ready.swap_remove(w.within(0, ready.len() as u64 - 1) as usize);
         let (flow, kind) = match given {
-            Source::Conn(Conn(c)) => (w.0.borrow().socks[c].end.map_or(0, |e| e.1), input::READ),
-            Source::Listener(_) => (1 << 40, input::READ),
-            Source::Event(_) => (0, input::OTHER),
+            Source::Conn(Conn(c)) => (w.0.borrow().socks[c].end.map_or(0, |e| e.1), InputKind::Read),
+            Source::Listener(_) => (1 << 40, InputKind::Read),
+            Source::Event(_) => (0, InputKind::Other),
         };
         self.rows(|h| {
             h.polled(entry, at, self.task, 1, timeout_ns);
@@ -190,7 +190,7 @@ impl Thread {
                     snd: numbers[usize::from(is_server)],
                     rcv: numbers[usize::from(!is_server)],
                     task: self.task,
-                    how: if is_server { seen::ACCEPTED } else { seen::CONNECTED },
+                    how: if is_server { SeenHow::Accepted } else { SeenHow::Connected },
                     side: if is_server { Side::Server } else { Side::Client },
                 })
             };

@@ -15,7 +15,7 @@ use wakepath_forecast::derived::Warning;
 use wakepath_model::defects;
 use wakepath_model::folder::{Durability, Folder, FolderError, FolderWriter, HostInfo, Options, Overwrite};
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{AnchorRow, mark};
+use wakepath_model::rows::AnchorRow;
 use wakepath_present::import::{HostView, ImportView, NameView, SCHEMA, SourceView};
 use wakepath_present::{json, losses, parquet, text, units};
 
@@ -239,7 +239,7 @@ impl Host {
         writer.push(&row);
         let (from, to) = self.span.unwrap_or((mark.at.0, mark.at.0));
         self.span = Some((from.min(mark.at.0), to.max(mark.at.0)));
-        *self.names.entry(verb(mark.kind)).or_insert(0) += 1;
+        *self.names.entry(mark.kind.name()).or_insert(0) += 1;
     }
 
     fn flush(&mut self, epoch_ns: Option<i64>) -> Result<(), FolderError> {
@@ -280,17 +280,5 @@ fn anchor(writer: &mut FolderWriter, at: u64, epoch_ns: Option<i64>) {
     let real = i128::from(at) + i128::from(epoch_ns.unwrap_or(0));
     if let Ok(real_ns) = u64::try_from(real) {
         writer.push(&AnchorRow { at: MonoNs(at), real_ns, error_ns: 0, ..Default::default() });
-    }
-}
-
-fn verb(kind: u8) -> &'static str {
-    match kind {
-        mark::STATE => "state",
-        mark::ENQUEUE => "enqueue",
-        mark::DEQUEUE => "dequeue",
-        mark::WAIT_EMPTY => "wait_empty",
-        mark::WAIT_FULL => "wait_full",
-        mark::BEGIN => "begin",
-        _ => "end",
     }
 }

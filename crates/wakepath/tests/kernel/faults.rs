@@ -3,7 +3,7 @@
 use crate::harness::*;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
-use wakepath_model::rows::{EndedBy, FaultRow, NO_OFFSET, access, fault};
+use wakepath_model::rows::{EndedBy, FaultKind, FaultRow, NO_OFFSET, access};
 
 const PAGE: usize = 4096;
 
@@ -108,8 +108,8 @@ fn every_page_fault_that_the_kernel_counts_has_a_row() {
     assert_eq!(trace.lost("loss.ring.fault"), 0);
     let task = trace.task(tid);
     let all: Vec<&FaultRow> = trace.faults.iter().filter(|f| f.task == task).collect();
-    let of = |kind: u8| all.iter().filter(|f| f.kind == kind && during.contains(&f.at.0)).count() as i64;
-    assert_eq!((of(fault::MINOR), of(fault::MAJOR)), (minor, major), "as getrusage says");
+    let of = |kind: FaultKind| all.iter().filter(|f| f.kind == kind && during.contains(&f.at.0)).count() as i64;
+    assert_eq!((of(FaultKind::Minor), of(FaultKind::Major)), (minor, major), "as getrusage says");
     for f in &all {
         assert!(f.began <= f.at && f.access & access::UNSEEN == 0, "{f:?}");
     }
@@ -118,7 +118,7 @@ fn every_page_fault_that_the_kernel_counts_has_a_row() {
     let rows = inside(&fresh);
     let wanted: Vec<u64> = (0..PAGES).map(|page| fresh.byte(page)).collect();
     assert_eq!(rows.iter().map(|f| f.address).collect::<Vec<u64>>(), wanted, "one each, where it was");
-    assert!(rows.iter().all(|f| (f.kind, f.access) == (fault::MINOR, access::WRITE | access::USER)), "{rows:?}");
+    assert!(rows.iter().all(|f| (f.kind, f.access) == (FaultKind::Minor, access::WRITE | access::USER)), "{rows:?}");
     assert!(rows.iter().all(|f| f.inode == 0 && f.duration_ns().is_some()), "no file is there");
 
     let rows = inside(&shared);
@@ -126,16 +126,16 @@ fn every_page_fault_that_the_kernel_counts_has_a_row() {
     let wanted: Vec<u64> = (0..PAGES).map(|page| shared.byte(page)).collect();
     for (rows, how) in [(read, access::USER), (copied, access::USER | access::WRITE | access::PRESENT)] {
         assert_eq!(rows.iter().map(|f| f.address).collect::<Vec<u64>>(), wanted);
-        assert!(rows.iter().all(|f| (f.kind, f.access) == (fault::MINOR, how)), "{rows:?}");
+        assert!(rows.iter().all(|f| (f.kind, f.access) == (FaultKind::Minor, how)), "{rows:?}");
     }
 
     let rows = inside(&given);
     let pages: std::collections::BTreeSet<u64> = rows.iter().map(|f| f.address / PAGE as u64).collect();
     assert_eq!(pages.len(), given.pages, "each page that the kernel wrote to: {rows:?}");
-    assert!(rows.iter().all(|f| f.kind == fault::MINOR && f.access & access::USER == 0), "{rows:?}");
+    assert!(rows.iter().all(|f| f.kind == FaultKind::Minor && f.access & access::USER == 0), "{rows:?}");
 
     let rows = inside(&barred);
-    assert!(!rows.is_empty() && rows.iter().all(|f| f.kind == fault::NEITHER), "{rows:?}");
+    assert!(!rows.is_empty() && rows.iter().all(|f| f.kind == FaultKind::Neither), "{rows:?}");
     assert!(rows.iter().all(|f| f.duration_ns().is_none() && f.access & access::USER == 0), "{rows:?}");
 }
 
@@ -174,7 +174,7 @@ fn a_page_fault_that_reads_names_its_file_and_its_waits() {
     let task = trace.task(tid);
     let read: Vec<FaultRow> = trace.faults.iter().filter(|f| f.task == task && cold.holds(f)).copied().collect();
     // where memory is short, code of the test's own may be read again too
-    let slow = trace.faults.iter().filter(|f| f.task == task && f.kind == fault::MAJOR && during.contains(&f.at.0));
+    let slow = trace.faults.iter().filter(|f| f.task == task && f.kind == FaultKind::Major && during.contains(&f.at.0));
     let slow: Vec<&FaultRow> = slow.collect();
     assert_eq!((slow.len() as i64, read.len()), (major, PAGES / STEP), "as getrusage says");
     for f in slow.iter().filter(|f| cold.holds(f)) {
@@ -185,7 +185,7 @@ fn a_page_fault_that_reads_names_its_file_and_its_waits() {
     // whatever the disk made it wait for outside of system calls lies in one of them
     let slept = trace.waits_of(tid).into_iter().filter(|w| w.cause == EndedBy::Block && w.syscall == u16::MAX);
     for w in slept {
-        let is_major = |f: &&FaultRow| f.task == task && f.kind == fault::MAJOR;
+        let is_major = |f: &&FaultRow| f.task == task && f.kind == FaultKind::Major;
         let mut all = trace.faults.iter().filter(is_major);
         assert!(all.any(|f| f.began <= w.blocked && w.at <= f.at), "{w:?}");
     }

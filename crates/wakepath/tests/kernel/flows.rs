@@ -5,7 +5,7 @@ use crate::net::*;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use wakepath_model::rows::{EndpointRow, MessageRole, OpKind, OpRow, RangeHow, Side, TcpState, seen};
+use wakepath_model::rows::{EndpointRow, MessageRole, OpKind, OpRow, RangeHow, Reset, SeenHow, Side, TcpState};
 
 fn local(e: &EndpointRow) -> (Ipv4Addr, u16) {
     (Ipv4Addr::new(e.laddr[0], e.laddr[1], e.laddr[2], e.laddr[3]), e.lport)
@@ -48,7 +48,7 @@ fn a_connection_is_told_from_both_sides() {
         let (ea, eb) = (trace.first_endpoint(fa).expect("told"), trace.first_endpoint(fb).expect("told"));
         assert_eq!(
             (ea.side, ea.how, eb.side, eb.how),
-            (Side::Client, seen::CONNECTED, Side::Server, seen::ACCEPTED),
+            (Side::Client, SeenHow::Connected, Side::Server, SeenHow::Accepted),
             "{backend}"
         );
         assert_eq!((local(&ea), remote(&ea), local(&eb), remote(&eb)), (near, far, far, near));
@@ -102,9 +102,9 @@ fn refusals_and_resets_are_told() {
         let failed: Vec<_> = failed.filter(|o| to(o) == Some((Ipv4Addr::LOCALHOST, port))).collect();
         assert_eq!(failed.len(), 1, "{backend}");
         assert_eq!(failed[0].result, -libc::ECONNREFUSED);
-        assert!(trace.states.iter().any(|s| s.flow == failed[0].flow && s.reset == 1));
+        assert!(trace.states.iter().any(|s| s.flow == failed[0].flow && s.reset == Reset::Received));
         let (fa, fb) = (trace.flow(fa), trace.flow(fb));
-        assert!(trace.states.iter().any(|s| s.flow == fb && s.reset == 1), "{backend}: received");
+        assert!(trace.states.iter().any(|s| s.flow == fb && s.reset == Reset::Received), "{backend}: received");
         assert!(trace.states.iter().any(|s| s.flow == fa && s.new == TcpState::Close), "{backend}");
         let error = trace.flow_ops(fb).into_iter().find(|o| o.kind == OpKind::Recv).expect("the failed receive");
         assert_eq!(error.result, -libc::ECONNRESET);

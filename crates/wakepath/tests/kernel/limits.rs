@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use wakepath_model::rows::{LimitRow, limit};
+use wakepath_model::rows::{LimitKind, LimitRow};
 
 /// A cgroup of this test's own, with a quota.
 pub struct Bounded(pub PathBuf);
@@ -47,7 +47,7 @@ fn sleeper(cgroup: &Bounded) -> Child {
     child
 }
 
-fn rows(t: &Trace, kind: u8, is: impl Fn(&LimitRow) -> bool) -> Vec<LimitRow> {
+fn rows(t: &Trace, kind: LimitKind, is: impl Fn(&LimitRow) -> bool) -> Vec<LimitRow> {
     t.limits.iter().filter(|r| r.kind == kind && is(r)).copied().collect()
 }
 
@@ -60,7 +60,7 @@ fn quotas_and_affinity_of_processes_are_told() {
     // looked at while it lives: it is gone before the recording ends
     let pid = after.0.id() as i32;
     until("its quota", || {
-        rec.read().limits.iter().any(|r| r.kind == limit::QUOTA && rec.read().tasks_of(pid).contains(&r.task))
+        rec.read().limits.iter().any(|r| r.kind == LimitKind::Quota && rec.read().tasks_of(pid).contains(&r.task))
     });
     drop(after.0.stdin.take());
     assert!(after.0.wait().expect("it ends").success());
@@ -68,22 +68,22 @@ fn quotas_and_affinity_of_processes_are_told() {
     drop(before.0.stdin.take());
     let online = Command::new("getconf").arg("_NPROCESSORS_ONLN").output().expect("getconf").stdout;
     let online: u64 = String::from_utf8_lossy(&online).trim().parse().expect("a number");
-    let host = rows(&trace, limit::PROCESSORS, |_| true);
+    let host = rows(&trace, LimitKind::Processors, |_| true);
     assert!(!host.is_empty() && host.iter().all(|r| r.value == online), "{host:?}");
     let said = fs::read_to_string("/proc/sys/net/ipv4/tcp_syn_linear_timeouts").ok();
-    let linear = rows(&trace, limit::SYN_LINEAR, |_| true);
+    let linear = rows(&trace, LimitKind::SynLinear, |_| true);
     match said.and_then(|text| text.trim().parse::<u64>().ok()) {
         Some(times) => assert!(!linear.is_empty() && linear.iter().all(|r| r.value == times), "{linear:?}"),
         None => assert!(linear.is_empty(), "{linear:?}"),
     }
     for child in [&before, &after] {
         let task = trace.task(child.0.id() as i32);
-        let quota = rows(&trace, limit::QUOTA, |r| r.task == task);
+        let quota = rows(&trace, LimitKind::Quota, |r| r.task == task);
         let name = cgroup.0.file_name().and_then(|n| n.to_str()).expect("UTF-8");
         let is_right =
             |r: &LimitRow| (r.value, r.beside) == (3_000_000, 10_000_000) && trace.text(r.cgroup) == format!("/{name}");
         assert!(!quota.is_empty() && quota.iter().all(is_right), "{quota:?}");
-        let affinity = rows(&trace, limit::AFFINITY, |r| r.task == task);
+        let affinity = rows(&trace, LimitKind::Affinity, |r| r.task == task);
         let is_right = |r: &LimitRow| (r.value, r.beside) == (1, 1 << a_processor());
         assert!(online == 1 || !affinity.is_empty() && affinity.iter().all(is_right), "{affinity:?}");
     }
@@ -107,18 +107,18 @@ fn backlogs_and_buffers_are_told() {
         sent.join().expect("it was sent");
         drop(server);
         let has_both = |t: &Trace| {
-            both.iter().all(|ids| t.limits.iter().any(|r| r.kind == limit::BUFFERS && ids.contains(&r.flow)))
+            both.iter().all(|ids| t.limits.iter().any(|r| r.kind == LimitKind::Buffers && ids.contains(&r.flow)))
         };
         let trace = rec.stop_when(has_both);
         for (ids, backlog) in lists.into_iter().zip(sizes) {
-            let told = rows(&trace, limit::BACKLOG, |r| ids.contains(&r.flow));
+            let told = rows(&trace, LimitKind::Backlog, |r| ids.contains(&r.flow));
             // where it was listened with another number first, the last row holds
             assert_eq!(told.last().map(|r| r.value), Some(backlog), "{backend}: {told:?}");
             let port = if backlog == 5 { &old } else { &new }.local_addr().expect("an address").port();
             assert!(told.iter().all(|r| r.port == port), "{backend}: {told:?}");
         }
         for ids in both {
-            let told = rows(&trace, limit::BUFFERS, |r| ids.contains(&r.flow));
+            let told = rows(&trace, LimitKind::Buffers, |r| ids.contains(&r.flow));
             assert!(!told.is_empty() && told.iter().all(|r| r.value > 4096 && r.beside > 4096), "{backend}: {told:?}");
         }
     }

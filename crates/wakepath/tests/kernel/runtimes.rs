@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use wakepath_causality::reconstruct;
 use wakepath_causality::request::Request;
 use wakepath_model::folder::Folder;
-use wakepath_model::rows::runtime;
+use wakepath_model::rows::RuntimeKind;
 
 pub const CLIENTS: usize = 8;
 pub const REQUESTS: usize = 25;
@@ -126,7 +126,12 @@ fn paths(folder: &std::path::Path, refuses_habits: bool) -> BTreeMap<String, (Ve
 }
 
 /// A recording of a service of `kind` amid requests: none lost, and each found once with calls of its own.
-fn recorded(program: &[PathBuf], kind: &str, args: &[&str], by: u8) -> Option<BTreeMap<String, (Vec<String>, bool)>> {
+fn recorded(
+    program: &[PathBuf],
+    kind: &str,
+    args: &[&str],
+    by: RuntimeKind,
+) -> Option<BTreeMap<String, (Vec<String>, bool)>> {
     recorded_behind(program, kind, args, by, |_, _| {})
 }
 
@@ -135,7 +140,7 @@ fn recorded_behind(
     program: &[PathBuf],
     kind: &str,
     args: &[&str],
-    by: u8,
+    by: RuntimeKind,
     first: impl FnOnce(&Recording, &Server),
 ) -> Option<BTreeMap<String, (Vec<String>, bool)>> {
     let down = serve(program, &["down"]);
@@ -145,7 +150,7 @@ fn recorded_behind(
     let pids: Vec<_> = [&service, &down].into_iter().chain(&between).map(|s| s.0.id().to_string()).collect();
     let watched: Vec<&str> = pids.iter().flat_map(|pid| ["--pid", pid]).collect();
     let mut recording = record_as("auto", &[&watched[..], args].concat())?;
-    if by == runtime::TOKIO {
+    if by == RuntimeKind::Tokio {
         until_tasks_are_told_apart(&recording, service.1);
     }
     first(&recording, &service);
@@ -172,7 +177,7 @@ fn recorded_behind(
 }
 
 /// Every call of a request of `kind` is found at it: so many each.
-pub fn check(program: &[PathBuf], kind: &str, args: &[&str], calls_each: usize, by: u8) {
+pub fn check(program: &[PathBuf], kind: &str, args: &[&str], calls_each: usize, by: RuntimeKind) {
     for (target, (calls, is_whole)) in recorded(program, kind, args, by).into_iter().flatten() {
         assert!(calls.len() == calls_each && is_whole, "{target}: {calls:?}");
     }
@@ -202,7 +207,7 @@ fn node_service(folder: &std::path::Path) -> Option<Vec<PathBuf>> {
 
 fn check_go(kind: &str, args: &[&str], calls_each: usize) {
     let Some(program) = service() else { return };
-    check(&[program], kind, args, calls_each, runtime::GO);
+    check(&[program], kind, args, calls_each, RuntimeKind::Go);
 }
 
 /// The service on CPython; `None` (and why) where that is none whose layout is known.
@@ -219,7 +224,7 @@ pub fn python(python: &str) -> Option<[PathBuf; 2]> {
 
 fn check_python(kind: &str) {
     let Some(program) = python("/usr/bin/python3") else { return };
-    check(&program, kind, PROBED, 2, runtime::PYTHON);
+    check(&program, kind, PROBED, 2, RuntimeKind::Python);
 }
 
 const PROBED: &[&str] = &["--runtimes=python"];
@@ -264,7 +269,7 @@ fn check_java(version: &str) {
     let Some(program) = java_service(version, classes.path(), "testbeds/virtual/Service.java", "Service") else {
         return;
     };
-    check(&program, "virtual", &[], 1, runtime::JVM);
+    check(&program, "virtual", &[], 1, RuntimeKind::Jvm);
 }
 
 /// Pools of platform threads, on the JVM of the system and on a later one: attached while it is recorded, taken away, and attached again.
@@ -279,7 +284,7 @@ fn tasks_of_javas_executors_are_told_apart_from_when_the_agent_was_attached() {
             let out = line.args([command, "--yes", &service.0.id().to_string()]).output().expect("it starts");
             assert!(out.status.success(), "{command}: {}", String::from_utf8_lossy(&out.stderr));
         };
-        let found = recorded_behind(&program, "pools", &[], runtime::JVM, |recording, service| {
+        let found = recorded_behind(&program, "pools", &[], RuntimeKind::Jvm, |recording, service| {
             ask(service.1, "/early/");
             attach("attach", service);
             let begun = Instant::now();
@@ -334,14 +339,14 @@ const WOKEN: &[&str] = &["--runtimes=tokio"];
 #[test]
 fn what_a_task_of_tokio_does_is_for_the_request_that_it_serves() {
     let Some(service) = tokio_service() else { return };
-    check(&service, "own", &[], 1, runtime::TOKIO);
-    check(&service, "own", WOKEN, 1, runtime::TOKIO);
+    check(&service, "own", &[], 1, RuntimeKind::Tokio);
+    check(&service, "own", WOKEN, 1, RuntimeKind::Tokio);
 }
 
 #[test]
 fn a_task_of_a_tokio_client_sends_for_the_one_that_woke_it() {
     let Some(service) = tokio_service() else { return };
-    check(&service, "client", WOKEN, 1, runtime::TOKIO);
+    check(&service, "client", WOKEN, 1, RuntimeKind::Tokio);
 }
 
 /// Each call that is found is its own request's, as `recorded` asks; those that are not stay open.
@@ -349,7 +354,7 @@ fn a_task_of_a_tokio_client_sends_for_the_one_that_woke_it() {
 fn a_task_of_tokio_that_sends_for_several_at_once_or_waits_for_a_place_is_nobodys_errand() {
     let Some(service) = tokio_service() else { return };
     for kind in ["shared", "limited"] {
-        let found = recorded(&service, kind, WOKEN, runtime::TOKIO);
+        let found = recorded(&service, kind, WOKEN, RuntimeKind::Tokio);
         let open = found.iter().flatten().filter(|(_, (calls, is_whole))| calls.is_empty() && !is_whole).count();
         assert!(found.is_none() || open > 0, "{kind}: what only seems to be asked for by who woke it is claimed");
     }
@@ -373,7 +378,7 @@ fn no_identity_is_read_where_that_is_refused() {
     recording.signal(libc::SIGINT);
     assert_eq!(recording.wait(Duration::from_secs(60)), 0, "{}", recording.said());
     let trace = recording.read();
-    assert!(trace.tasks.iter().all(|t| t.runtime == 0), "{:?}", trace.tasks);
+    assert!(trace.tasks.iter().all(|t| t.runtime == RuntimeKind::None), "{:?}", trace.tasks);
     assert!(trace.ops.len() >= CLIENTS * REQUESTS && trace.ops.iter().all(|o| o.logical.0 == 0));
 }
 
@@ -385,7 +390,7 @@ fn a_connection_of_the_http_client_works_for_the_goroutine_that_took_it() {
 #[test]
 fn what_goroutines_do_that_were_made_for_a_request_is_that_ones() {
     let Some(program) = service() else { return };
-    let Some(found) = recorded(&[program], "made", &["--runtimes=go"], runtime::GO) else { return };
+    let Some(found) = recorded(&[program], "made", &["--runtimes=go"], RuntimeKind::Go) else { return };
     assert!(found.values().all(|(calls, is_whole)| !is_whole || calls.len() == 2), "{found:?}");
     // one that lacked a processor for more than a millisecond may have waited for others' work
     let whole = found.values().filter(|(_, is_whole)| *is_whole).count();
@@ -397,7 +402,7 @@ fn what_goroutines_do_that_were_made_for_a_request_is_that_ones() {
 fn what_workers_do_that_requests_started_is_given_to_no_wrong_one() {
     let Some(program) = service() else { return };
     for kind in ["workers", "burst"] {
-        recorded(std::slice::from_ref(&program), kind, &["--runtimes=go"], runtime::GO);
+        recorded(std::slice::from_ref(&program), kind, &["--runtimes=go"], RuntimeKind::Go);
     }
 }
 
@@ -411,7 +416,7 @@ fn streams_of_http2_are_told_apart_on_both_sides() {
 fn what_a_worker_does_between_an_item_and_what_it_hands_back_is_for_the_items_request() {
     let Some(program) = service() else { return };
     for kind in ["workers", "direct", "ints", "burst"] {
-        let found = recorded(std::slice::from_ref(&program), kind, &["--runtimes=go-channels"], runtime::GO);
+        let found = recorded(std::slice::from_ref(&program), kind, &["--runtimes=go-channels"], RuntimeKind::Go);
         let Some(found) = found else { return };
         assert!(found.values().all(|(calls, is_whole)| !is_whole || calls.len() == 1), "{kind}: {found:?}");
         // a call that stays open is one of all that were open then
@@ -425,7 +430,7 @@ fn what_a_worker_does_between_an_item_and_what_it_hands_back_is_for_the_items_re
 fn what_workers_do_for_several_is_given_to_no_wrong_one() {
     let Some(program) = service() else { return };
     for kind in ["batch", "collected", "passed"] {
-        recorded(std::slice::from_ref(&program), kind, &["--runtimes=go-channels"], runtime::GO);
+        recorded(std::slice::from_ref(&program), kind, &["--runtimes=go-channels"], RuntimeKind::Go);
     }
 }
 
@@ -443,23 +448,23 @@ fn what_tasks_in_tasks_do_is_for_the_request_of_the_first() {
 #[test]
 fn what_a_task_on_uvloop_does_is_for_the_request_that_it_was_made_for() {
     let Some(program) = uvloop() else { return };
-    check(&program, "uvloop-task", PROBED, 2, runtime::PYTHON);
-    check(&program, "uvloop-layers", PROBED, 2, runtime::PYTHON);
+    check(&program, "uvloop-task", PROBED, 2, RuntimeKind::Python);
+    check(&program, "uvloop-layers", PROBED, 2, RuntimeKind::Python);
 }
 
 /// A greenlet asks itself, or by those that it makes for the request.
 #[test]
 fn what_a_greenlet_does_is_for_the_request_that_it_serves() {
     let Some(program) = gevent() else { return };
-    check(&program, "own", PROBED, 2, runtime::PYTHON);
-    check(&program, "joined", PROBED, 2, runtime::PYTHON);
+    check(&program, "own", PROBED, 2, RuntimeKind::Python);
+    check(&program, "joined", PROBED, 2, RuntimeKind::Python);
 }
 
 /// What workers take from a queue may be anybody's: it is given to no wrong request, and is not missed either.
 #[test]
 fn what_greenlets_take_from_a_queue_is_given_to_no_wrong_request() {
     let Some(program) = gevent() else { return };
-    let Some(found) = recorded(&program, "queue", PROBED, runtime::PYTHON) else { return };
+    let Some(found) = recorded(&program, "queue", PROBED, RuntimeKind::Python) else { return };
     let is_open = |(calls, is_whole): &(Vec<String>, bool)| calls.len() < 2 && !is_whole;
     assert!(found.values().any(is_open), "{found:?}");
     assert!(found.values().all(|(calls, is_whole)| calls.len() == 2 || !is_whole), "{found:?}");
@@ -469,7 +474,7 @@ fn what_greenlets_take_from_a_queue_is_given_to_no_wrong_request() {
 #[test]
 fn what_threads_beside_uvloop_do_is_the_threads() {
     let Some(program) = uvloop() else { return };
-    check(&program, "uvloop-threads", PROBED, 2, runtime::PYTHON);
+    check(&program, "uvloop-threads", PROBED, 2, RuntimeKind::Python);
 }
 
 /// A program loads it some time after it began.
@@ -516,7 +521,7 @@ fn a_task_of_asyncio_that_serves_a_connection_works_for_its_requests() {
 fn what_node_writes_for_a_request_is_that_ones() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = node_service(folder.path()) else { return };
-    check(&program, "calls", &[], 3, runtime::NODE);
+    check(&program, "calls", &[], 3, RuntimeKind::Node);
 }
 
 /// Attached amid requests of other names; then taken away and attached again, which a recording under way follows.
@@ -528,7 +533,7 @@ fn node_is_told_apart_from_when_the_helper_was_attached() {
             Command::new(binary()).args([command, "--yes", &service.0.id().to_string()]).output().expect("it starts");
         assert!(out.status.success(), "{command}: {}", String::from_utf8_lossy(&out.stderr));
     };
-    let found = recorded_behind(&program, "calls", &[], runtime::NODE, |recording, service| {
+    let found = recorded_behind(&program, "calls", &[], RuntimeKind::Node, |recording, service| {
         let port = service.1;
         let early = std::thread::spawn(move || ask(port, "/early/first"));
         std::thread::sleep(Duration::from_millis(30));
@@ -553,7 +558,7 @@ fn node_is_told_apart_from_when_the_helper_was_attached() {
 fn a_call_of_node_that_another_request_set_going_stays_open() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = node_service(folder.path()) else { return };
-    let found = recorded(&program, "queue", &[], runtime::NODE);
+    let found = recorded(&program, "queue", &[], RuntimeKind::Node);
     for (target, (calls, is_whole)) in found.into_iter().flatten() {
         assert!(!is_whole || calls.len() == 1, "{target}: {calls:?}");
     }

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use wakepath_model::rows::{OpKind, life, runtime};
+use wakepath_model::rows::{Life, OpKind, RuntimeKind};
 
 /// A process that serves one TCP connection, or one datagram, at a port.
 struct Server {
@@ -79,7 +79,7 @@ fn ask(port: u16) {
 fn is_recorded(trace: &Trace, pid: i32) -> bool {
     let tasks = trace.tasks_of(pid);
     let did = |kind| trace.ops.iter().any(|o| tasks.contains(&o.task) && o.kind == kind && o.result > 0);
-    let is_selected = trace.tasks.iter().any(|t| t.tid == pid as u32 && t.what == life::WATCHED);
+    let is_selected = trace.tasks.iter().any(|t| t.tid == pid as u32 && t.what == Life::Watched);
     did(OpKind::Recv) && did(OpKind::Send) && is_selected
 }
 
@@ -262,7 +262,7 @@ fn a_recorder_that_is_stopped_while_it_starts_ends_at_once() {
 #[test]
 fn what_tells_a_selections_contexts_apart_is_placed_unasked() {
     let Some(program) = runtimes::python("/usr/bin/python3") else { return };
-    runtimes::check(&program, "task", &[], 2, runtime::PYTHON);
+    runtimes::check(&program, "task", &[], 2, RuntimeKind::Python);
     let (down, port) = (runtimes::serve(&program, &["down"]), free_port());
     for (args, is_placed) in [(&[][..], true), (&["--runtimes=memory"], false)] {
         let Some(recording) = record_as("auto", &[&["--port", &port.to_string()], args].concat()) else { return };
@@ -275,6 +275,6 @@ fn what_tells_a_selections_contexts_apart_is_placed_unasked() {
         runtimes::ask(service.1, "/x/");
         let (said, trace) = (recording.said(), recording.stop());
         assert_eq!(said.matches(&line).count(), usize::from(is_placed), "{said}");
-        assert_eq!(trace.tasks.iter().any(|t| t.runtime == runtime::PYTHON), is_placed, "{args:?}");
+        assert_eq!(trace.tasks.iter().any(|t| t.runtime == RuntimeKind::Python), is_placed, "{args:?}");
     }
 }

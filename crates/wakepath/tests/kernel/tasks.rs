@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use wakepath_model::ids::TaskId;
-use wakepath_model::rows::{OpKind, TaskRow, life};
+use wakepath_model::rows::{Life, OpKind, TaskRow};
 
 #[test]
 fn lives_are_told() {
@@ -52,26 +52,26 @@ fn lives_are_told() {
         let trace = rec.stop();
 
         let of = |tid: i32| trace.tasks.iter().filter(|t| t.tid == tid as u32).copied().collect::<Vec<_>>();
-        let lives: Vec<u8> = of(pid).iter().map(|t| t.what).filter(|w| *w != life::NAME).collect();
-        assert_eq!(lives, [life::FORK, life::EXEC, life::EXIT], "{backend}");
-        let exec = of(pid).into_iter().find(|t| t.what == life::EXEC).expect("it was told");
+        let lives: Vec<_> = of(pid).iter().map(|t| t.what).filter(|w| *w != Life::Name).collect();
+        assert_eq!(lives, [Life::Fork, Life::Exec, Life::Exit], "{backend}");
+        let exec = of(pid).into_iter().find(|t| t.what == Life::Exec).expect("it was told");
         assert_eq!((trace.text(exec.comm), trace.text(exec.cmdline)), ("sleep", "sleep 0.02"));
         let parent = of(pid)[0].parent;
         assert!(
             trace.tasks.iter().any(|t| t.task == parent && t.tgid == me),
             "{backend}: its parent is of this process"
         );
-        assert!(of(named).iter().any(|t| trace.text(t.comm) == "a-name-of-mine" && t.what == life::NAME));
+        assert!(of(named).iter().any(|t| trace.text(t.comm) == "a-name-of-mine" && t.what == Life::Name));
         assert!(trace.ops.iter().any(|o| o.task == trace.task(named)));
 
         // the thread that ran exec goes on under the leader's tid, as itself
-        let exec = of(leader).into_iter().rfind(|t| t.what == life::EXEC).expect("it was told");
+        let exec = of(leader).into_iter().rfind(|t| t.what == Life::Exec).expect("it was told");
         assert_eq!(trace.text(exec.cmdline), "sleep 0.01");
         let first = of(leader)[0].task;
         assert_ne!(exec.task, first, "{backend}: the leader is gone");
         let born = trace.tasks.iter().find(|t| t.task == exec.task).expect("it was made");
-        assert!(born.what == life::FORK && born.tid != leader as u32 && born.tgid == leader as u32);
-        assert!(of(leader).iter().any(|t| t.task == exec.task && t.what == life::EXIT));
+        assert!(born.what == Life::Fork && born.tid != leader as u32 && born.tgid == leader as u32);
+        assert!(of(leader).iter().any(|t| t.task == exec.task && t.what == Life::Exit));
         let slept = trace.waits.iter().any(|w| w.task == exec.task && w.at > exec.at && w.state != 0);
         assert!(slept, "{backend}: its state goes on under the leader's tid");
     }
@@ -106,7 +106,7 @@ fn a_tid_that_is_used_again_is_another_task() {
         if again != first {
             return skip("the pid was not given again");
         }
-        let is_ours = |t: &&TaskRow| t.tid == first && t.what == life::EXEC && trace.text(t.cmdline) == "true";
+        let is_ours = |t: &&TaskRow| t.tid == first && t.what == Life::Exec && trace.text(t.cmdline) == "true";
         let ours: BTreeSet<TaskId> = trace.tasks.iter().filter(is_ours).map(|t| t.task).collect();
         assert_eq!(ours.len(), 2, "{backend}: {:?}", trace.tasks_of(first as i32));
     }
@@ -238,7 +238,7 @@ fn a_command_is_recorded_from_its_first_instruction() {
         assert!(!of.contains(&me) && of.len() >= 2, "{backend}: {of:?}");
         // the command's first act, seen by nobody who comes late: the loader's own exec
         assert!(
-            trace.tasks.iter().any(|t| t.what == life::EXEC && trace.text(t.cmdline).contains("--nocapture")),
+            trace.tasks.iter().any(|t| t.what == Life::Exec && trace.text(t.cmdline).contains("--nocapture")),
             "{backend}"
         );
 

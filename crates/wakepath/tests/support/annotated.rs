@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use wakepath_annotate::{Machine, Queue, listens};
 use wakepath_model::folder::Host;
-use wakepath_model::rows::{Event, Table, mark};
+use wakepath_model::rows::{Event, MarkKind, Table};
 
 const ANNOTATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../annotations");
 /// How long a program waits to be listened to (s).
@@ -60,7 +60,7 @@ for i in range(50):
 "#;
 
 /// What says a mark, in one line: kind, machine, key, name, key, count.
-pub type Said = (u8, String, u64, String, u64, u64);
+pub type Said = (MarkKind, String, u64, String, u64, u64);
 
 /// Says what the other programs say.
 pub fn say() {
@@ -88,13 +88,13 @@ pub fn expected() -> Vec<Said> {
     let cut = "a name of sixty-four bytes, which is two more than there is roo";
     let of = |i: u64| {
         [
-            (mark::BEGIN, "job", 0, 1),
-            (mark::STATE, "works", 0, 1),
-            (mark::WAIT_FULL, "/queue", 7, 2),
-            (mark::ENQUEUE, "/queue", 7, i),
-            (mark::WAIT_EMPTY, "queue", 0, 1),
-            (mark::DEQUEUE, "queue", 1 << 63, u64::MAX),
-            (mark::END, cut, 0, 1),
+            (MarkKind::Begin, "job", 0, 1),
+            (MarkKind::State, "works", 0, 1),
+            (MarkKind::WaitFull, "/queue", 7, 2),
+            (MarkKind::Enqueue, "/queue", 7, i),
+            (MarkKind::WaitEmpty, "queue", 0, 1),
+            (MarkKind::Dequeue, "queue", 1 << 63, u64::MAX),
+            (MarkKind::End, cut, 0, 1),
         ]
         .map(|(kind, name, name_key, count)| (kind, "machine".to_owned(), i, name.to_owned(), name_key, count))
     };

@@ -9,8 +9,8 @@ use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndpointRow, Failed, FlowNoteRow, MessageRole, MessageRow, Side, TaskRow, TcpState, WitnessKind, life,
-    seen,
+    AnchorRow, EndpointRow, Failed, FlowNoteRow, Life, MessageRole, MessageRow, SeenHow, Side, TaskClass, TaskRow,
+    TcpState, WitnessKind,
 };
 
 /// Any failure of a test.
@@ -106,7 +106,7 @@ pub fn endpoint(at: u64, flow: u64, lport: u16, state: TcpState) -> EndpointRow 
         rport: 0,
         family: 2,
         protocol: 6,
-        how: seen::SNAPSHOT,
+        how: SeenHow::Snapshot,
         state,
         side: Side::Server,
         ulp: 0,
@@ -130,8 +130,8 @@ pub fn write_small(path: &Path, name: &str, boot: &str, loss: bool) {
         comm,
         cmdline: StrId::EMPTY,
         cgroup,
-        what: life::SNAPSHOT,
-        class: 0,
+        what: Life::Snapshot,
+        class: TaskClass::User,
         ..Default::default()
     });
     w.push(&AnchorRow { at: MonoNs(1_000), real_ns: 1_700_000_000_000_000_000, error_ns: 50, ..Default::default() });

@@ -7,7 +7,9 @@ use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 use wakepath_model::folder::{Durability, Folder, FolderWriter, Host, Options, Overwrite, TableSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndedBy, Event, FlowStateRow, OpKind, OpRow, RangeHow, Table, TaskRow, TcpState, life};
+use wakepath_model::rows::{
+    EndedBy, Event, FlowStateRow, Life, OpKind, OpRow, RangeHow, Reset, Table, TaskRow, TcpState,
+};
 
 /// Writes a trace N times as long
 #[derive(Parser)]
@@ -167,7 +169,7 @@ fn endings(host: &Host, at: MonoNs) -> Vec<Event> {
         task: TaskId::UNKNOWN,
         old: TcpState::None,
         new: TcpState::Close,
-        reset: 0,
+        reset: Reset::None,
         by_task: 0,
         ..Default::default()
     };
@@ -201,8 +203,8 @@ fn endings(host: &Host, at: MonoNs) -> Vec<Event> {
                     *end = None;
                 }
             }
-            Event::Task(r) if r.what == life::EXIT => _ = tasks.insert(r.task, None),
-            Event::Task(r) => _ = tasks.insert(r.task, Some(Event::Task(TaskRow { at, what: life::EXIT, ..r }))),
+            Event::Task(r) if r.what == Life::Exit => _ = tasks.insert(r.task, None),
+            Event::Task(r) => _ = tasks.insert(r.task, Some(Event::Task(TaskRow { at, what: Life::Exit, ..r }))),
             _ => {}
         }
     }

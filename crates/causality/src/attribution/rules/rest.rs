@@ -16,7 +16,7 @@ use crate::lineage::is_over;
 use crate::process::ProcessId;
 use crate::process::turn::TIMER_GRAIN_NS;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{InputRow, input};
+use wakepath_model::rows::{InputKind, InputRow};
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
     name: "rest",
@@ -33,7 +33,7 @@ impl Facts<'_> {
     /// An input was handed over, or a process goes on with something else.
     pub(in crate::attribution) fn given_at_rest(&mut self, xs: &Slab, r: &InputRow) {
         let process = self.roles.process_of(r.task);
-        if r.kind == input::ELSE {
+        if r.kind == InputKind::Else {
             self.domain_mut(process).rest = None;
         }
         if r.isolated < 2 {
@@ -45,7 +45,7 @@ impl Facts<'_> {
         let waits_on = |x: ExId| self.is_open(xs, x) && (!is_kept || self.state(x).request.outstanding == 1);
         let mut is_answered = false;
         let of = match self.dials.get(&r.flow).and_then(|d| d.of) {
-            _ if r.kind != input::WRITE => None,
+            _ if r.kind != InputKind::Write => None,
             Some(x) => {
                 is_answered = is_kept;
                 Some(x).filter(|&x| waits_on(x))

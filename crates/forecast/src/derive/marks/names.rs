@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{CommonNs, StrId, TaskId};
-use wakepath_model::rows::{Event, MarkRow, Table, TaskRow, mark};
+use wakepath_model::rows::{Event, MarkKind, MarkRow, Table, TaskRow};
 
 /// More items than anything has; larger counts are cut to it, so that sums fit.
 pub(super) const COUNT_MAX: u64 = 1 << 40;
@@ -170,20 +170,20 @@ impl Names {
     /// What a row says; `None` for a kind that this version does not know and for no items.
     fn what(&mut self, host: &Host, h: u32, row: &MarkRow) -> Option<(u32, What)> {
         let count = row.count.min(COUNT_MAX);
-        let of_queue = matches!(row.kind, mark::ENQUEUE | mark::DEQUEUE | mark::WAIT_EMPTY | mark::WAIT_FULL);
+        let of_queue =
+            matches!(row.kind, MarkKind::Enqueue | MarkKind::Dequeue | MarkKind::WaitEmpty | MarkKind::WaitFull);
         if of_queue && count == 0 {
             return None;
         }
         let queue = if of_queue { self.queue(host, h, row) } else { 0 };
         let what = match row.kind {
-            mark::STATE => What::State(self.state(host, h, row.machine, Some(row.name))),
-            mark::ENQUEUE => What::Enqueue { queue, count },
-            mark::DEQUEUE => What::Dequeue { queue, count },
-            mark::WAIT_EMPTY => What::WaitEmpty { queue, count },
-            mark::WAIT_FULL => What::WaitFull { queue, count },
-            mark::BEGIN => What::Begin(self.kind(host, h, row.name)),
-            mark::END => What::End(self.kind(host, h, row.name)),
-            _ => return None,
+            MarkKind::State => What::State(self.state(host, h, row.machine, Some(row.name))),
+            MarkKind::Enqueue => What::Enqueue { queue, count },
+            MarkKind::Dequeue => What::Dequeue { queue, count },
+            MarkKind::WaitEmpty => What::WaitEmpty { queue, count },
+            MarkKind::WaitFull => What::WaitFull { queue, count },
+            MarkKind::Begin => What::Begin(self.kind(host, h, row.name)),
+            MarkKind::End => What::End(self.kind(host, h, row.name)),
         };
         Some((self.machine(host, h, row), what))
     }

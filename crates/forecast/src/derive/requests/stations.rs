@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_analysis::names::Names;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, TaskId};
-use wakepath_model::rows::{Event, LimitRow, Table, limit};
+use wakepath_model::rows::{Event, LimitKind, LimitRow, Table};
 
 /// What bounds the processors of a service.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -54,14 +54,14 @@ fn read(folder: &Folder, names: &Names<'_>, host: HostId) -> Limits {
         let Event::Limit(LimitRow { kind, value, beside, task, cgroup, port, .. }) = event else { continue };
         let process = names.tgid(host, task);
         match kind {
-            limit::PROCESSORS => out.processors = Some(value),
-            limit::QUOTA => {
+            LimitKind::Processors => out.processors = Some(value),
+            LimitKind::Quota => {
                 out.quotas.insert(process, (of.text(cgroup).to_owned(), value, beside));
             }
-            limit::AFFINITY => {
+            LimitKind::Affinity => {
                 out.affinities.insert(process, (value, beside));
             }
-            limit::BACKLOG => {
+            LimitKind::Backlog => {
                 out.backlogs.insert(port, value.saturating_add(1));
             }
             _ => {}
