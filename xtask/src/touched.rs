@@ -34,8 +34,13 @@ const KINDS: &[Kind] = &[
     Kind { what: "a linking rule", sign: Sign::File("crates/causality/src/attribution/rules/"), also: any },
     Kind {
         what: "a condition of a rule",
-        sign: Sign::Line("crates/causality/src/canary.rs", |l| l.strip_prefix('"')?.strip_suffix("\",")),
-        also: |c| !c.adds_in("crates/causality/src/attribution/rules/"),
+        // `canary.rs` had their names until `conditions.rs` gave each a sentence
+        sign: Sign::Line("crates/causality/src/c*.rs", |l| {
+            l.strip_prefix("is(\"")
+                .and_then(|l| l.split('"').next())
+                .or_else(|| l.strip_prefix('"')?.strip_suffix("\","))
+        }),
+        also: |c| !c.adds_in("crates/causality/src/attribution/rules/") && !c.adds_in("crates/causality/src/"),
     },
     Kind { what: "a wait cause with its hook", sign: Sign::Line(CAUSES, cause), also: |c| c.touches("probes/bpf/") },
     Kind {
