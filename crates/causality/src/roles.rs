@@ -361,6 +361,11 @@ impl Roles {
         self.is_so(process, |p| p.calls.unasked > p.unseen_until)
     }
 
+    /// Whether enough calls of tasks that take no requests were seen to tell whether requests ask for them.
+    pub(crate) fn helpers_call_often(&self, process: ProcessId) -> bool {
+        self.habits.of(process, HabitId::HelpersAreAsked).cases >= HabitId::HelpersAreAsked.min_cases()
+    }
+
     /// Whether one request ever made several calls at once, as far as their number shows: where they were more than the
     /// requests that were open.
     pub fn fans_out(&self, process: ProcessId) -> bool {

@@ -220,7 +220,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
             self.facts.saw_waking(r, x);
             return;
         }
-        if role.takes {
+        // nor does it say for whom a helper goes on
+        if role.takes || !holds("handoff.no_lock", !self.facts.roles.is_lock(r)) {
             return;
         }
         let woken = match self.facts.woke_for(xs, r) {
@@ -239,10 +240,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
             w.helper.woken = woken;
             w.born_of = w.born_of.filter(|_| holds("fork.never_waited", !is_private));
             w.leave_fragment();
-            if !self.facts.roles.is_lock(r) {
-                let (jobs, _) = w.helper.mark(r.blocked, HelperEvent::Idle);
-                self.facts.saw_jobs(r.task, jobs);
-            }
+            let (jobs, _) = w.helper.mark(r.blocked, HelperEvent::Idle);
+            self.facts.saw_jobs(r.task, jobs);
         }
     }
 

@@ -1,16 +1,24 @@
 //! Who waits at which futex: a wait where one task alone ever waits was for that task, a wait at a lock for none in particular.
 
 use super::{FUTEX, Roles};
+use crate::process::ProcessId;
 use wakepath_model::ids::TaskId;
 use wakepath_model::rows::WaitRow;
 
 /// Most futexes told apart; those beyond count as shared.
 const FUTEXES_MAX: usize = 200_000;
 
+/// What two words of one object have in common: a condition variable of glibc has two, of which its waiters use one and then the other.
+const WORDS: u64 = !7;
+
 impl Roles {
+    fn futex_of(&self, r: &WaitRow) -> (ProcessId, u64) {
+        (self.process_of(r.task), r.arg0 & WORDS)
+    }
+
     /// A task waited at a futex.
     pub fn futex(&mut self, r: &WaitRow) {
-        let key = (self.process_of(r.task), r.arg0);
+        let key = self.futex_of(r);
         if self.futexes.len() < FUTEXES_MAX || self.futexes.contains_key(&key) {
             let takes = self.role(r.task).takes;
             let (who, kinds) = self.futexes.entry(key).or_insert((r.task, [false; 2]));
@@ -23,13 +31,13 @@ impl Roles {
 
     /// Whether a wait can only have been for this task: not at a futex where others wait too, as at a lock's.
     pub fn is_private(&self, r: &WaitRow) -> bool {
-        r.syscall != FUTEX || self.futexes.get(&(self.process_of(r.task), r.arg0)).is_some_and(|f| f.0 == r.task)
+        r.syscall != FUTEX || self.futexes.get(&self.futex_of(r)).is_some_and(|f| f.0 == r.task)
     }
 
     /// Whether a wait was for a lock: who takes requests waits there too, and so does who takes none. (Where a task waits for
     /// work, only such wait that take up the same work.)
     pub fn is_lock(&self, r: &WaitRow) -> bool {
-        let futex = self.futexes.get(&(self.process_of(r.task), r.arg0));
+        let futex = self.futexes.get(&self.futex_of(r));
         r.syscall == FUTEX && futex.is_some_and(|f| f.1 == [true; 2])
     }
 }

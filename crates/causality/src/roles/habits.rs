@@ -47,6 +47,8 @@ pub(crate) enum HabitId {
     /// under way than requests when one was answered; or the first answer on one, taken before any other message of that turn, went to
     /// another request than the one for which it was made.
     DialsForOne,
+    /// Tasks that take no requests call for those that are open. A case: a call while one was open. An exception: one while none was.
+    HelpersAreAsked,
     /// A connection serves the requests of one other connection. A case: one was used for the same again though another one was idle, and
     /// had not been used last. An exception: one was used for another.
     Paired,
@@ -70,7 +72,7 @@ pub(crate) enum HabitId {
 }
 
 /// How many habits there are.
-const HABITS: usize = 20;
+const HABITS: usize = 21;
 
 /// How the habits of siblings become one's own.
 enum Merge {
@@ -97,6 +99,7 @@ impl HabitId {
         HabitId::DialsWhenAsked,
         HabitId::Prompt,
         HabitId::DialsForOne,
+        HabitId::HelpersAreAsked,
         HabitId::Paired,
         HabitId::EndsWithRequest,
         HabitId::OneTaskReplies,
@@ -132,6 +135,7 @@ impl HabitId {
             H::AwaitsItsOwn => &[H::AwaitsItsOwn],
             H::PassesOn => &[H::AwaitsItsOwn, H::PassesOn],
             H::DialsWhenAsked => &[H::DialsWhenAsked],
+            H::HelpersAreAsked => &[H::HelpersAreAsked],
             H::Prompt | H::DialsForOne => return Merge::Always,
             H::Paired | H::EndsWithRequest | H::OneTaskReplies | H::CallsForOne => return Merge::Never,
             H::HandsBack | H::Background | H::MadeForConnection => return Merge::Never,
@@ -274,7 +278,7 @@ mod tests {
 
     #[test]
     fn nobody_learns_what_a_sibling_does_not_keep_to() {
-        let some: [(&[HabitId], &[HabitId]); 10] = [
+        let some: [(&[HabitId], &[HabitId]); 11] = [
             (&[Prompt], &[]),
             (&[OneCall], &[OneCall, OneCallDialled]),
             (&[OneUse], &[OneCallDialled, OneUse, OverWithReplyDialled]),
@@ -285,6 +289,7 @@ mod tests {
             (&[AwaitsItsOwn], &[AwaitsItsOwn, PassesOn]),
             (&[PassesOn], &[PassesOn]),
             (&[DialsWhenAsked], &[DialsWhenAsked]),
+            (&[HelpersAreAsked], &[HelpersAreAsked]),
         ];
         for (broken, own) in some {
             assert_eq!(own_beside(broken), [own, OWN].concat(), "{broken:?}");

@@ -34,8 +34,12 @@ impl Steps for Roles {
                 role.calls = true;
                 let takes = role.takes;
                 let p = self.known.at(process);
-                if !takes && p.now.open == Some(0) {
-                    p.calls.unasked = e.began;
+                if !takes && let Some(open) = p.now.open {
+                    if open == 0 {
+                        p.calls.unasked = e.began;
+                    }
+                    self.habits.at(process).case_if(HabitId::HelpersAreAsked, open > 0);
+                    self.habits.at(process).exception_if(HabitId::HelpersAreAsked, open == 0);
                 }
             }
             Side::Server => {

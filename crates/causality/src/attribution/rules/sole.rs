@@ -8,9 +8,9 @@
 //! process made a call when it had no request open: nothing later may have named another ([`Facts::is_handed_work`]).
 //!
 //! Such moments must have been there often enough: where a request is always open, work that is left after a reply does
-//! not show.
+//! not show. And so must such calls: a thread that calls every few seconds may do so once while a request is open.
 //!
-//! Counterexamples: `link.sole/helper_calls_of_its_own`, `not_handed_work`, `woken_by_a_timer`, `helper_of_another`,
+//! Counterexamples: `link.sole/helper_calls_of_its_own`, `not_handed_work`, `woken_by_a_timer`, `helper_of_another`, `too_few_calls`,
 //! `behind_a_reply`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
@@ -64,4 +64,5 @@ pub(in crate::attribution) fn is_asked_by_one(q: &Question) -> bool {
         && q.at > roles.unseen_until(q.process)
         && holds("sole.never_without_a_request", !roles.calls_unasked(q.process))
         && holds("sole.often", roles.often_has_none(q.process))
+        && holds("sole.calls_often", roles.helpers_call_often(q.process))
 }
