@@ -1,5 +1,5 @@
 """Statements that are easily false, for `bench/waits`: of a wait for a thread of a pool (no lock), for a process that was stopped,
-for a connection that nobody accepts, for a handshake, for a client's body, and of a worker that waits for work; of clients that
+for a connection that nobody accepts or answers, for a handshake, for a client's body, and of a worker that waits for work; of clients that
 leave, of errors that are 4xx, of a fetch that others wait for, of calls that the program makes by itself, and of paths that end where
 nobody watches. The system is testbeds/cases/tools/statements-server. What is said must be right, or say that it is not known."""
 
@@ -200,6 +200,8 @@ VERDICTS = {
     "held_mutex": by("lock", is_front),
     "stopped_before": by("not_taken", is_elsewhere),
     "unaccepted": by("not_taken", is_elsewhere),
+    "syn_dropped": by("unanswered", is_front),
+    "queue_full": by("accept_queue", is_elsewhere),
     "handshake": verdict_of_handshake,
     "body": lambda trace, port: by("slow_sender", is_front)(trace, port, "POST /work"),
     "worker": verdict_of_worker,
