@@ -1,6 +1,6 @@
 """Statements that are easily false, for `bench/waits`: of a wait for a thread of a pool (no lock), for a process that was stopped,
-for a connection that nobody accepts, for a handshake, for a client's body, and of a worker that waits for work; of clients that
-leave, of errors that are 4xx, of a fetch that others wait for, of calls that the program makes by itself, and of paths that end where
+for a connection that nobody accepts or answers, for a handshake, for a client's body, and of a worker that waits for work; of a front
+without a descriptor left, of clients that leave, of errors that are 4xx, of a fetch that others wait for, of calls that the program makes by itself, and of paths that end where
 nobody watches. The system is testbeds/cases/tools/statements-server. What is said must be right, or say that it is not known."""
 
 import contextlib
@@ -83,8 +83,21 @@ def together(port):
             thread.join()
 
 
+def beside(port):
+    """A client takes the front's last descriptors, as it were, and another one connects meanwhile."""
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        first = threading.Thread(target=ask, args=(sock, "out_of_files", True))
+        first.start()
+        time.sleep(LATE_S / 3)
+        with socket.create_connection(("127.0.0.1", port)) as second:
+            ask(second, "out_of_files", False)
+        first.join()
+
+
 def load(port, name):
     """All requests, over one connection."""
+    if name == "out_of_files":
+        return beside(port)
     if name == "left":
         return leave(port)
     if name == "fetched":
@@ -132,6 +145,13 @@ def verdict_of_left(trace, port):
     words = f"left {kind['left']}, reset {kind['reset']}, cut {kind['cut']} of {kind['count']}"
     is_right = kind["left"] == kind["count"] == REQUESTS // EVERY
     return ("false" if kind["reset"] + kind["cut"] else "named" if is_right else "unknown"), words
+
+
+def verdict_of_out_of_files(trace, port):
+    """A front that could not accept is named with why, and what ends that."""
+    said = [f["sentence"] for f in answer(trace, "triage")["findings"] if "limit of open files" in f["sentence"]]
+    is_right = len(said) == 1 and f":{port} failed to accept" in said[0] and "ulimit -n" in said[0]
+    return ("named" if is_right else "false"), " ".join(said)
 
 
 def verdict_of_missing(trace, port):
@@ -200,10 +220,13 @@ VERDICTS = {
     "held_mutex": by("lock", is_front),
     "stopped_before": by("not_taken", is_elsewhere),
     "unaccepted": by("not_taken", is_elsewhere),
+    "syn_dropped": by("unanswered", is_front),
+    "queue_full": by("accept_queue", is_elsewhere),
     "handshake": verdict_of_handshake,
     "body": lambda trace, port: by("slow_sender", is_front)(trace, port, "POST /work"),
     "worker": verdict_of_worker,
     "left": verdict_of_left,
+    "out_of_files": verdict_of_out_of_files,
     "missing": verdict_of_missing,
     "fetched": verdict_of_fetched,
     "alone": verdict_of_alone,

@@ -57,6 +57,8 @@
 #define MSG_PEEK 2
 #define MSG_ERRQUEUE 0x2000
 #define EINTR 4
+#define ENFILE 23
+#define EMFILE 24
 #define EAGAIN 11
 #define ENOSYS 38
 /* Never seen by programs: the call is restarted, or returns EINTR. */

@@ -163,6 +163,8 @@ static __always_inline bool moves_nothing(struct pt_regs *regs, u8 class, s32 re
 	case SC_ACCEPT:
 		if (ret >= 0)
 			on_control(ret, 0, OP_ACCEPT);
+		else if (ret == -EMFILE || ret == -ENFILE)
+			on_control(CALL_ARG1(regs), ret, OP_ACCEPT);
 		return true;
 	case SC_CONNECT:
 		on_control(CALL_ARG1(regs), ret, OP_CONNECT);

@@ -317,7 +317,7 @@ __noinline int on_control(u64 fd, s32 ret, u32 op)
 		if (!f->announced && failed && state == TCP_CLOSE)
 			announce_failed(sk, m.flow, CALL_ARG2(regs), CALL_ARG3(regs), now);
 		else if (!f->announced && op != OP_CLOSE && !(tcp && (state == TCP_SYN_SENT || state == TCP_CLOSE)))
-			announce(sk, f, op == OP_ACCEPT ? FLOW_ACCEPTED : FLOW_MET, field(task, tgid), now, peer_at(sk), 0, 0);
+			announce(sk, f, op == OP_ACCEPT && ret >= 0 ? FLOW_ACCEPTED : FLOW_MET, field(task, tgid), now, peer_at(sk), 0, 0);
 	}
 	m.bytes = ret;
 	m.op = op;
@@ -326,8 +326,6 @@ __noinline int on_control(u64 fd, s32 ret, u32 op)
 		m.entered_ns = entry_of(task);
 	if (op == OP_SHUTDOWN && CALL_ARG2(regs) != 0)
 		m.flags |= OPF_SHUT_WRITE;
-	if (op == OP_ACCEPT)
-		m.bytes = 0;
 	emit_op(task, regs, 0, &m, now);
 	return 0;
 }

@@ -327,8 +327,8 @@ causes! {
     AcceptQueue {
         name: "accept_queue",
         what: "a connection found no room in its listener's queue",
-        known_by: "the SYN was sent again after 1 s, and the listener's queue was full when it was last checked",
-        reasons: &[reasons::ACCEPT_QUEUE],
+        known_by: "the SYN was sent again after 1 s, or nobody answered it until the client gave up, or the client's first bytes were sent again before anybody accepted the connection; and the listener's queue was full when it was last checked",
+        reasons: &[reasons::ACCEPT_QUEUE, reasons::HANDSHAKE_DROPPED],
         account: Account::Listener,
         says: &[say("the accept queue of {service} was full")],
         adds: &[say(", {length}")],
@@ -424,10 +424,14 @@ causes! {
     Unanswered {
         name: "unanswered",
         what: "the peer that it had asked did not answer before the timeout",
-        known_by: "the connection on which it had sent last, and which it used next",
-        reasons: &[reasons::NO_ANSWER],
+        known_by: "the connection on which it had sent last, and which it used next; or the connection that was not established when the program, or the kernel, gave up",
+        reasons: &[reasons::NO_ANSWER, reasons::NOT_CONNECTED],
         account: Account::OwnWithPeer,
-        says: &[say("{service} waiting for {object|a peer}, which did not answer before the timeout")],
+        says: &[
+            when(When::Because(reasons::NOT_CONNECTED), "{service} waiting for a connection to {object|a peer}, where nobody \
+                     answered before the timeout"),
+            say("{service} waiting for {object|a peer}, which did not answer before the timeout"),
+        ],
     }
     /// A signal, a debugger or the freezer of its cgroup had stopped it.
     Stopped {

@@ -23,6 +23,51 @@ pub struct Filled {
     pub asked_again: u64,
 }
 
+/// A listener from which no connection could be taken, since no descriptor was left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Starved {
+    /// Its host.
+    pub host: HostId,
+    /// The first task whose accept failed.
+    pub task: TaskId,
+    /// Its port, 0 where that is not known.
+    pub port: u16,
+    /// The whole host had no descriptor left, and not the process alone.
+    pub is_host: bool,
+    /// How often accept failed.
+    pub times: u64,
+}
+
+/// The listeners at which accepts failed for want of a descriptor, by host and port. Memory: what listens.
+pub fn starved(folder: &Folder) -> Vec<Starved> {
+    let mut out: Vec<Starved> = folder.hosts().iter().flat_map(starved_of).collect();
+    out.sort_by_key(|s| (s.host, s.port, s.task));
+    out
+}
+
+fn starved_of(host: &Host) -> Vec<Starved> {
+    const ENFILE: u64 = 23;
+    let mut found: FxHashMap<(EndpointId, bool), Starved> = FxHashMap::default();
+    for event in host.events(TableSet::of(&[Table::Limit]), ..) {
+        let Event::Limit(LimitRow { kind: LimitKind::Descriptors, flow, task, value, .. }) = event else { continue };
+        let is_host = value == ENFILE;
+        let new = || Starved { host: host.id(), task, port: 0, is_host, times: 0 };
+        found.entry((flow, is_host)).or_insert_with(new).times += 1;
+    }
+    if found.is_empty() {
+        return Vec::new();
+    }
+    for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
+        let Event::Endpoint(r) = event else { continue };
+        for is_host in [false, true] {
+            if let Some(s) = found.get_mut(&(r.flow, is_host)) {
+                s.port = r.lport;
+            }
+        }
+    }
+    found.into_values().collect()
+}
+
 /// The TCP listeners of watched processes that were seen full, by host and port. Memory: what listens, and the connections
 /// that were asked for more than once.
 pub fn filled(folder: &Folder) -> Vec<Filled> {

@@ -53,6 +53,10 @@ reasons! {
     /// The handshake of a connection.
     CONNECTING = "the connection was being established",
         "the other kernel and the network took this time, until the handshake was done";
+    /// Nobody answered until somebody gave up.
+    NOT_CONNECTED = "nobody answered the connection attempt before the timeout",
+        "the first packet (SYN) or its answer was lost or dropped: a firewall, a wrong address, a host that is down, or a \
+         listener without room; the object says how often the SYN was sent";
     /// Nobody answered the first attempt, and who made room for a later one is not known.
     UNANSWERED = "the connection was not answered at first: its listener's queue was full, or a packet was lost",
         "it took longer than TCP's first timeout (1 s), and no accept was seen meanwhile: look at the listener's \
@@ -60,6 +64,10 @@ reasons! {
     /// A listener without room.
     ACCEPT_QUEUE = "the accept queue of the listener was full: the kernel retries after 1 s, 3 s, 7 s",
         "the listener's program did not accept fast enough: more workers, a longer backlog (`listen`, `net.core.somaxconn`); the object says how long the queue was";
+    /// The end of a handshake, and what followed it, for which a listener had no room.
+    HANDSHAKE_DROPPED = "the accept queue of the listener was full: its kernel dropped the end of the handshake, until TCP sent it again",
+        "the client takes its connection for established, and what it sends is dropped until the listener's program accepts others: \
+         more workers, or a longer backlog";
     /// A SYN that was lost.
     SYN_LOST = "the connection attempt was repeated: its first packet, or the answer, was lost, or the listener's \
                 queue had no room",

@@ -4,7 +4,7 @@ use crate::activity::Activity;
 use crate::each::End;
 use crate::held_replies::HeldReplies;
 use crate::histogram::Histogram;
-use crate::listeners::Filled;
+use crate::listeners::{Filled, Starved};
 use crate::names::Names;
 use crate::spans::{OpeningNs, Timed, lay_out};
 use std::collections::BTreeMap;
@@ -174,6 +174,8 @@ pub struct Kinds {
     pub refused: BTreeMap<(String, String, i32), u64>,
     /// Listeners whose accept queue filled up, with who listens: name and port.
     pub full_queues: Vec<(String, Filled)>,
+    /// Listeners at which accepts failed for want of a descriptor, with their names and ports.
+    pub starved: Vec<(String, Starved)>,
     /// Services whose replies TCP held back, with their names and ports.
     pub held_replies: Vec<(String, HeldReplies)>,
     /// Requests that asked to wait until something happens, and that nobody else's request led to, by service and what was asked.

@@ -16,6 +16,7 @@ mod refusal;
 pub mod runtimes;
 mod support;
 mod syscalls;
+mod timens;
 pub mod usdt;
 
 pub use error::CaptureError;
@@ -23,9 +24,9 @@ pub use kernel::{Backend, KernelOptions, KernelSource, ProgramCost, SelectionRul
 pub use library::{Arena, ArenaOptions, LibrarySource};
 pub use support::{Support, support};
 
-/// Now on `CLOCK_MONOTONIC`, in nanoseconds: the clock of every record.
+/// Now on the host's `CLOCK_MONOTONIC`, in nanoseconds, whatever time namespace this process is in: the clock of every record.
 pub fn monotonic_ns() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC)
+    clock_ns(libc::CLOCK_MONOTONIC).wrapping_sub(timens::own().monotonic_ns as u64)
 }
 
 /// Now on `CLOCK_REALTIME`, in nanoseconds since 1970.
@@ -34,7 +35,7 @@ pub fn realtime_ns() -> u64 {
 }
 
 fn boot_ns() -> u64 {
-    clock_ns(libc::CLOCK_BOOTTIME)
+    clock_ns(libc::CLOCK_BOOTTIME).wrapping_sub(timens::own().boottime_ns as u64)
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {

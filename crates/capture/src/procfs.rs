@@ -103,7 +103,9 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     let flags = fields.get(6)?.parse().ok()?;
     let ticks: u64 = fields.get(19)?.parse().ok()?;
     let comm = text.get(open + 1..close)?.to_vec();
-    Some(Stat { comm, parent, start_ns: ticks.saturating_mul(10_000_000), flags })
+    // the kernel gives it as the time namespace of who reads it has it
+    let start_ns = ticks.saturating_mul(10_000_000).wrapping_sub(crate::timens::own().boottime_ns as u64);
+    Some(Stat { comm, parent, start_ns, flags })
 }
 
 fn numbers(folder: PathBuf) -> Vec<u32> {

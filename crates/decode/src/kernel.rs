@@ -234,6 +234,10 @@ impl KernelDecoder {
             sink.count(defect::RECORD_CODE, at);
             return;
         };
+        if kind == OpKind::Accept && o.bytes < 0 {
+            sink.push(&rows::not_accepted(o, task));
+            return;
+        }
         let mut row = operation_row(o, kind, task);
         if let Some(who) = who {
             row.logical = self.tasks.logical(o.tgid, &who, at, sink);

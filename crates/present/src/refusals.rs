@@ -10,8 +10,11 @@ pub fn why(error: i32) -> String {
         2 => "no such socket",
         13 | 1 => "not permitted",
         11 => "queue full",
+        99 => "no local address or port",
+        24 => "process out of open files",
+        23 => "host out of open files",
         0 => "not known",
-        n => return format!("error {n}"),
+        n => return words_of(n),
     };
     word.to_owned()
 }
@@ -26,10 +29,23 @@ pub fn met(error: i32) -> String {
         2 => "found no socket at",
         13 | 1 => "may not connect to",
         11 => "found the queue full when connecting to",
+        99 => "had no local address or port left to connect to",
+        24 => "reached its limit of open files when connecting to",
+        23 => "found the host's limit of open files reached when connecting to",
         0 => "could not connect to",
-        n => return format!("could not connect (error {n}) to"),
+        n => return format!("could not connect ({}) to", words_of(n)),
     };
     words.to_owned()
+}
+
+/// An error number of Linux in its own words, in small letters; the number where it has none.
+fn words_of(error: i32) -> String {
+    // the library adds the number in parentheses
+    let text = std::io::Error::from_raw_os_error(error).to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) if !words.starts_with("Unknown error") => words.to_lowercase(),
+        _ => format!("error {error}"),
+    }
 }
 
 #[cfg(test)]
@@ -37,6 +53,9 @@ mod tests {
     #[test]
     fn each_reason_is_named_in_both_forms() {
         assert_eq!((super::why(111).as_str(), super::met(111).as_str()), ("refused", "was refused a connection to"));
-        assert_eq!((super::why(99).as_str(), super::met(99).as_str()), ("error 99", "could not connect (error 99) to"));
+        assert_eq!(super::why(99), "no local address or port");
+        assert_eq!(super::met(99), "had no local address or port left to connect to");
+        assert_eq!(super::met(105), "could not connect (no buffer space available) to");
+        assert_eq!((super::why(90).as_str(), super::why(4000).as_str()), ("message too long", "error 4000"));
     }
 }

@@ -6,7 +6,7 @@ mod held_replies;
 mod text;
 
 pub use call_errors::CallErrorView;
-pub use full_queues::FullQueueView;
+pub use full_queues::{FullQueueView, StarvedView};
 pub use held_replies::HeldRepliesView;
 pub(crate) use text::{never_replied, replies_unknown};
 
@@ -255,6 +255,8 @@ pub struct RequestsView {
     pub refused: Vec<RefusedView>,
     /// Listeners whose accept queue filled up.
     pub full_queues: Vec<FullQueueView>,
+    /// Listeners from which no connection could be taken, since no descriptor was left.
+    pub starved: Vec<StarvedView>,
     /// Services whose replies TCP held back when they were written.
     pub held_replies: Vec<HeldRepliesView>,
     /// Messages whose caller is watched but whose request could not be determined.
@@ -354,6 +356,7 @@ impl RequestsView {
                     count,
                 })
                 .collect(),
+            starved: kinds.starved.iter().map(|(listener, s)| StarvedView::new(listener, s)).collect(),
             full_queues: kinds.full_queues.iter().map(|(listener, f)| FullQueueView::new(listener, f)).collect(),
             held_replies: kinds.held_replies.iter().map(|(service, h)| HeldRepliesView::new(service, h)).collect(),
             orphans: kinds

@@ -447,6 +447,10 @@ fn in_flight(r: &RequestView, open: &OpenView, kinds: &[KindView]) -> String {
 
 fn limits(screen: &mut Screen<'_>, parts: &Parts) {
     if let Part::Answer(r) = &parts.requests {
+        for s in r.starved.iter().take(FINDINGS_MAX) {
+            let next = screen.command("requests");
+            screen.add(Section::Limits, Level::Bad, &s.sentence, next);
+        }
         for q in r.full_queues.iter().take(FINDINGS_MAX) {
             let next = screen.command("requests");
             screen.add(Section::Limits, Level::Bad, &q.sentence, next);

@@ -49,6 +49,8 @@ flow c - A
     assert!(kind.failed_example.is_some());
     let text = view.render(0, &[], Style::default());
     assert!(text.contains("1 client left before the reply was complete, after at most 5"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("a client that only ended its sending half counts too"), "{text}");
 }
 
 /// A service calls one that nobody watches for one of two requests.

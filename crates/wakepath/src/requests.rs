@@ -7,7 +7,7 @@ use crate::output::Answers;
 use crate::{folders, output, progress};
 use anyhow::Result;
 use wakepath_analysis::held_replies::{HeldReplies, held_replies};
-use wakepath_analysis::listeners::{Filled, filled};
+use wakepath_analysis::listeners::{Filled, Starved, filled, starved};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
 use wakepath_analysis::selection::{Placed, Selection};
@@ -76,6 +76,8 @@ fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
         kinds.refused = refused;
         let who = |f: &Filled| format!("{}:{}", names.program(f.host, f.task), f.port);
         kinds.full_queues = filled(folder).into_iter().map(|f| (who(&f), f)).collect();
+        let who = |s: &Starved| format!("{}:{}", names.program(s.host, s.task), s.port);
+        kinds.starved = starved(folder).into_iter().map(|s| (who(&s), s)).collect();
         kinds.held_replies = held(folder, &names);
     }
     let recorded = spans(folder).into_iter().map(|s| part::within(s, selection));

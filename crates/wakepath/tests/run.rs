@@ -2,6 +2,8 @@
 
 #[path = "support/annotated.rs"]
 mod annotated;
+#[path = "run/clocks.rs"]
+mod clocks;
 #[path = "run/disk.rs"]
 mod disk;
 #[path = "run/memory.rs"]

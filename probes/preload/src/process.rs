@@ -165,6 +165,7 @@ fn adopt(p: &Wiped, t: &Task) -> Option<()> {
         return None;
     }
     let tgid = sys::getpid();
+    sys::learn_offsets();
     let start_ns = start_ns();
     let Some(slot) = arena::claim(tgid, start_ns) else {
         p.refused.store(epoch, Relaxed);
@@ -327,7 +328,7 @@ fn start_ns() -> u64 {
     let Some(end) = text.iter().rposition(|&b| b == b')') else { return 0 };
     let mut fields = text.get(end + 2..).unwrap_or(&[]).split(|&b| b == b' ');
     let ticks = fields.nth(19).and_then(|f| f.iter().try_fold(0u64, |n, &b| digit(n, b)));
-    ticks.unwrap_or(0).saturating_mul(10_000_000)
+    ticks.map_or(0, |t| sys::boot_of_host(t.saturating_mul(10_000_000)))
 }
 
 /// One more decimal digit; `None` where it is none.

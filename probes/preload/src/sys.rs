@@ -1,6 +1,7 @@
 //! System calls made directly: no hook is entered, nothing is cancelled, `errno` stays as it is.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use libc::{c_int, c_long, iovec};
 
 /// The kernel's answer: a result, or a negative error number.
@@ -56,13 +57,54 @@ pub fn ret(r: isize) -> isize {
     r
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC`.
+/// What the time namespace of this process adds to the host's `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME`, in nanoseconds.
+static OFFSETS: [AtomicI64; 2] = [const { AtomicI64::new(0) }; 2];
+
+/// Reads those offsets, when a process takes its place. Where it asked for another namespace for its children, the file is about
+/// that one: what was known before stays.
+pub fn learn_offsets() {
+    if namespace(b"/proc/self/ns/time\0") != namespace(b"/proc/self/ns/time_for_children\0") {
+        return;
+    }
+    lines(b"/proc/self/timens_offsets\0", |line| {
+        let mut words = line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
+        let at = match words.next() {
+            Some(b"monotonic" | b"1") => 0,
+            Some(b"boottime" | b"7") => 1,
+            _ => return,
+        };
+        let (Some(seconds), Some(ns)) = (words.next().and_then(signed), words.next().and_then(signed)) else { return };
+        OFFSETS[at].store(seconds.wrapping_mul(1_000_000_000).wrapping_add(ns), Relaxed);
+    });
+}
+
+/// A decimal number with or without a sign; `None` where it is none.
+fn signed(word: &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match word.strip_prefix(b"-") {
+        Some(digits) => (true, digits),
+        None => (false, word),
+    };
+    let n = digits
+        .iter()
+        .try_fold(0i64, |n, b| b.is_ascii_digit().then(|| n.wrapping_mul(10).wrapping_add(i64::from(b - b'0'))))?;
+    Some(if is_negative { n.wrapping_neg() } else { n })
+}
+
+/// A time since boot as this process has it, as the host has it.
+pub fn boot_of_host(ns: u64) -> u64 {
+    ns.wrapping_sub(OFFSETS[1].load(Relaxed) as u64)
+}
+
+/// Nanoseconds of the host's `CLOCK_MONOTONIC`.
 #[inline]
 pub fn now() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `t` is a live timespec; the call is served without entering the kernel and is safe in signal handlers
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
-    (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
+    (t.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(t.tv_nsec as u64)
+        .wrapping_sub(OFFSETS[0].load(Relaxed) as u64)
 }
 
 /// Thread id, from the kernel.

@@ -8,8 +8,10 @@ use crate::slices::State;
 use wakepath_causality::evidence::Class;
 use wakepath_flows::How;
 use wakepath_graph::{Backlog, End, Index, Left, Listener, how, is_vague};
-use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
-use wakepath_model::rows::{OpKind, OpRow, PacketContext, PacketRow, ResentRow, Side, TcpState, WaitRow, held};
+use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
+use wakepath_model::rows::{
+    EndedBy, OpKind, OpRow, PacketContext, PacketRow, ResentRow, Side, TcpState, WaitRow, held,
+};
 
 const BYTES: Evidence = ("bytes", Class::Observed);
 const TRANSLATED: Evidence = ("bytes (translated address)", Class::Observed);
@@ -75,6 +77,11 @@ impl Walk<'_> {
         let mut again = None;
         for r in index.resent(host, flow, local(sent), local(self.at)).filter(is_before) {
             again = Some((r, is_what_came(&r, local(self.at).0.saturating_sub(r.at.0))));
+        }
+        let dropped = again.and_then(|(r, _)| self.dropped_by((host, flow), sent, index.common(host, r.at)));
+        if dropped.is_some() {
+            self.tell(f, sent, State::Queued, What { by: dropped, reason: Some(reasons::HANDSHAKE_DROPPED), ..what });
+            return;
         }
         if let Some((r, true)) = again {
             let again = index.common(host, r.at).max(sent);
@@ -265,19 +272,28 @@ impl Walk<'_> {
     /// went unanswered, the queue of the listener was full until somebody accepted.
     pub(super) fn connecting(&mut self, f: Frame, w: &WaitRow, flow: EndpointId, end: Option<End>, what: What) {
         let index = self.index;
-        let what = |reason| What { reason: Some(reason), ..what.clone() };
-        if w.woken.0.saturating_sub(w.blocked.0) < SYN_AGAIN_NS {
-            self.tell_wait(&f, State::Network, what(reasons::CONNECTING));
+        let is_answered = self.is_connect_answered(f.host, w, flow);
+        if is_answered && w.woken.0.saturating_sub(w.blocked.0) < SYN_AGAIN_NS {
+            self.tell_wait(&f, State::Network, What { reason: Some(reasons::CONNECTING), ..what });
             return;
         }
-        if let Some((listener, backlog)) = end.as_ref().and_then(|e| self.full_listener(&f, e)) {
+        if let Some((listener, backlog)) = end.as_ref().and_then(|e| self.full_listener(f.host, e, self.at)) {
             let object = end.as_ref().map(|e| format!("{} ({} of {})", remote_of(e), backlog.waiting, backlog.room));
             let by = Some(listener).filter(|l| l.1 != TaskId::UNKNOWN);
-            self.tell_wait(&f, State::Queued, What { by, object, ..what(reasons::ACCEPT_QUEUE) });
+            self.tell_wait(&f, State::Queued, What { by, object, reason: Some(reasons::ACCEPT_QUEUE), ..what });
             return;
         }
-        let is_resent = index.resent(f.host, flow, w.blocked, w.woken).next().is_some();
-        if end.as_ref().is_some_and(|e| self.listener_of(&f, e).is_some()) && is_resent {
+        let is_syn = |r: &ResentRow| r.state == TcpState::SynSent;
+        let is_resent = index.resent(f.host, flow, w.blocked, w.woken).any(|r| is_syn(&r));
+        let sent = 1 + index.resent(f.host, flow, MonoNs(0), w.woken).filter(is_syn).count();
+        let object = what.object.clone().or_else(|| end.as_ref().map(remote_of));
+        let object = object.map(|o| if sent > 1 { format!("{o} (SYN sent {sent} times)") } else { o });
+        let what = |reason| What { reason: Some(reason), object: object.clone(), ..what.clone() };
+        if !is_answered {
+            self.tell_wait(&f, State::Network, what(reasons::NOT_CONNECTED));
+            return;
+        }
+        if end.as_ref().is_some_and(|e| self.listener_of(f.host, e).is_some()) && is_resent {
             self.tell_wait(&f, State::Network, what(reasons::SYN_LOST));
             return;
         }
@@ -297,17 +313,37 @@ impl Walk<'_> {
         }
     }
 
-    /// The listener that a connection went to, where that is on a recorded host.
-    fn listener_of(&self, f: &Frame, e: &End) -> Option<(HostId, Listener)> {
-        let host = if how(e).is_some() { HostId(e.peer_host) } else { f.host };
+    /// Whether somebody answered a connection attempt by the end of a wait for it: neither the program's time-out nor the
+    /// kernel's ended that.
+    fn is_connect_answered(&self, host: HostId, w: &WaitRow, flow: EndpointId) -> bool {
+        const ETIMEDOUT: i32 = 110;
+        const EHOSTUNREACH: i32 = 113;
+        let told =
+            self.index.operation_from(host, w.task, w.at).filter(|o| (o.flow, o.kind) == (flow, OpKind::Connect));
+        w.cause != EndedBy::Timer && told.is_none_or(|o| !matches!(-o.result, ETIMEDOUT | EHOSTUNREACH))
+    }
+
+    /// The listener that a connection from `from` went to, where that is on a recorded host.
+    fn listener_of(&self, from: HostId, e: &End) -> Option<(HostId, Listener)> {
+        let host = if how(e).is_some() { HostId(e.peer_host) } else { from };
         Some((host, self.index.listener(host, &e.raddr, e.rport)?))
     }
 
-    /// The task that listens where a connection went to, and its queue, where that had no room at the cursor.
-    fn full_listener(&self, f: &Frame, e: &End) -> Option<((HostId, TaskId), Backlog)> {
-        let (host, l) = self.listener_of(f, e)?;
-        let backlog = self.index.backlog(host, l.flow, self.index.timeline().local(host, self.at))?;
+    /// The task that listens where a connection went to, and its queue, where that had no room at a moment.
+    fn full_listener(&self, from: HostId, e: &End, at: CommonNs) -> Option<((HostId, TaskId), Backlog)> {
+        let (host, l) = self.listener_of(from, e)?;
+        let backlog = self.index.backlog(host, l.flow, self.index.timeline().local(host, at))?;
         backlog.is_full().then_some(((host, l.task), backlog))
+    }
+
+    /// The task that listens, where its full queue is why a client's first bytes, sent at `sent`, went unanswered until `again`:
+    /// nobody had accepted the connection until then.
+    fn dropped_by(&self, client: (HostId, EndpointId), sent: CommonNs, again: CommonNs) -> Option<(HostId, TaskId)> {
+        let end = self.index.end(client.0, client.1).filter(|e| e.side == Side::Client && how(e).is_some())?;
+        let (listener, _) = self.full_listener(client.0, &end, sent)?;
+        let peer = HostId(end.peer_host);
+        let accepted = self.index.last_left(peer, end.peer, OpKind::Accept, CommonNs(i64::MAX))?;
+        (listener.1 != TaskId::UNKNOWN && self.index.common(peer, accepted.at) >= again).then_some(listener)
     }
 
     /// What a task at the other end did let this one go on, by a packet that was on its way since: its time goes on.
@@ -392,7 +428,6 @@ fn packet_name(p: &PacketRow) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_model::ids::MonoNs;
 
     #[test]
     fn only_what_comes_in_time_is_what_was_sent_again() {

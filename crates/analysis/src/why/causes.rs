@@ -400,7 +400,7 @@ fn ends(object: &str) -> Option<[(&str, u16); 2]> {
 fn has_dns_port(object: &str) -> bool {
     match ends(object) {
         Some(ends) => ends.iter().any(|e| e.1 == DNS_PORT),
-        None => object.ends_with(":53") && !object.starts_with("device "),
+        None => port_of(object) == Some(DNS_PORT),
     }
 }
 
@@ -436,6 +436,7 @@ mod tests {
             ("packet 80 > 5353", false),
             ("10.0.0.1:40000 > 10.0.0.2:53", true),
             ("device 8:53", false),
+            ("127.0.0.1:53 (SYN sent 2 times)", true),
         ] {
             assert_eq!(has_dns_port(object), is, "{object}");
         }

@@ -15,6 +15,8 @@
 //!                                   `traced` (by a debugger), `word N` (the futex), `held X` (the futex is a lock that X holds; `-` not known)
 //! A sends f 100..110 0..80          a send: entry, return, bytes
 //! A receives f 100..110 0..80       so too; also connects, accepts, closes (no bytes)
+//! A resends f 150                   TCP sends once more: bytes 0..10, or with `syn` behind it the SYN
+//! B fills f 20                      the queue of the listener `f` has no room from then on
 //! A polls 100..101                  a poll that found nothing and was not to wait; `for 50`: at most so long; `endless`
 //! A faults 10..20 major /lib/x      a page fault: began, over, how, the file; `A faults 10..20 major 77`: a file without a name
 //! packet web 20 1 7 sent A          on a host, at, number, key; `sent A`, `sent net TRIGGER`, `sent timer`, `received`;
@@ -317,6 +319,10 @@ impl Script {
             return;
         }
         let ends = self.flows[words[2]];
+        if let "resends" | "fills" = words[1] {
+            self.of_tcp(host, ends, words);
+            return;
+        }
         let is_client = self.tasks[name].0 == ends[0].0 && (ends[0].0 != ends[1].0 || !words.contains(&"server"));
         let flow = EndpointId(ends[usize::from(!is_client)].1);
         let (entry, at) = range(words[3]);
@@ -350,6 +356,20 @@ impl Script {
                 ..Default::default()
             },
         );
+    }
+
+    /// What TCP says of the client's end, or of a listener.
+    fn of_tcp(&mut self, host: usize, [(_, client), (_, listener)]: [(usize, u64); 2], words: &[&str]) {
+        let at = self.at(host, number(words[3]));
+        if words[1] == "fills" {
+            let flow = EndpointId(listener);
+            // Linux takes one more than the number that was given
+            self.push(host, LimitRow { at, flow, kind: LimitKind::Backlog, value: 0, beside: 1, ..Default::default() });
+            return;
+        }
+        let state = if words.contains(&"syn") { TcpState::SynSent } else { TcpState::Established };
+        let flow = EndpointId(client);
+        self.push(host, ResentRow { at, flow, seq: 0, seq_end: 10, rtt_us: u32::MAX, state, ..Default::default() });
     }
 
     /// Writes the folder.

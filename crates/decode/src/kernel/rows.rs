@@ -231,6 +231,19 @@ pub(super) fn code<C: TryFrom<u8> + Default, S: RowSink>(number: u8, at: MonoNs,
     known(number, at, sink).unwrap_or_default()
 }
 
+/// An accept that failed: the kernel program reports those for which no descriptor was left.
+pub(super) fn not_accepted(o: &w::Op, task: TaskId) -> LimitRow {
+    let value = o.bytes.unsigned_abs().into();
+    LimitRow {
+        at: MonoNs(o.ts_ns),
+        flow: EndpointId(o.flow),
+        value,
+        task,
+        kind: LimitKind::Descriptors,
+        ..Default::default()
+    }
+}
+
 /// What a socket has room for.
 pub(super) fn sizes(r: &w::Sizes) -> LimitRow {
     const LISTEN: u8 = TcpState::Listen as u8;

@@ -22,6 +22,9 @@ codes! {
         /// Who connects from this host (the recorder's network namespace) and is not answered sends its SYN `value` times more
         /// after the same time before the kernel doubles it (`net.ipv4.tcp_syn_linear_timeouts`, since Linux 6.5).
         SynLinear = 6 => "syn_linear",
+        /// An accept of `task`'s process on the listener `flow` failed with the error `value`, as no descriptor was left: 24 (EMFILE)
+        /// to the process, 23 (ENFILE) to the host. Each failure is a row.
+        Descriptors = 7 => "descriptors",
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn limits(host: &Host) -> Option<LimitFacts> {
                 LimitKind::Affinity => (u64::from(row.task.0), &mut found.affinities),
                 LimitKind::Backlog => (row.flow.0, &mut found.backlogs),
                 LimitKind::Buffers => (row.flow.0, &mut found.buffers),
-                LimitKind::SynLinear => continue,
+                LimitKind::SynLinear | LimitKind::Descriptors => continue,
             };
             *sum += u64::from(seen.len() < NAMES_MAX && seen.insert((row.kind, whose)));
         }

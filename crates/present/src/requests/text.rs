@@ -73,8 +73,9 @@ impl RequestsView {
             }
         }
         self.render_errors(&mut out, style);
+        let starved = self.starved.iter().map(|s| &s.sentence);
         let full = self.full_queues.iter().map(|q| &q.sentence);
-        for sentence in full.chain(self.held_replies.iter().map(|h| &h.sentence)) {
+        for sentence in starved.chain(full).chain(self.held_replies.iter().map(|h| &h.sentence)) {
             let _ = write!(out, "\n{}", wrap(&sanitise(sentence), "", style.prose()));
         }
         self.render_unfinished(&mut out, style);
@@ -361,7 +362,8 @@ impl KindView {
             let clients =
                 if self.left == 1 { "1 client".to_owned() } else { format!("{} clients", units::count(self.left)) };
             parts.push(format!(
-                "{clients} left before the reply was complete, after at most {} (the durations are the server's)",
+                "{clients} left before the reply was complete, after at most {} (the durations are the server's; \
+                 a client that only ended its sending half counts too, since whether it still read is not recorded)",
                 units::duration(self.left_longest_ns)
             ));
         }
