@@ -16,7 +16,7 @@
  *     WAKEPATH_BEGIN("parser", id, "request");      a transaction begins: what throughput and latency are of
  *     WAKEPATH_END("parser", id, "request");        it is over
  *
- * An ENQUEUE stands before the call that makes the item available, a DEQUEUE behind the call that took it. A wait ends
+ * An ENQUEUE stands before the call that makes the item available, a DEQUEUE after the call that took it. A wait ends
  * with the machine's next mark. Names are strings that end in a zero byte, at most 62 bytes long; longer ones are cut,
  * and counted.
  *

@@ -83,7 +83,7 @@ static __always_inline void go_owns(struct owned_key *conn, struct go_owner *own
 
 /* The number of the goroutine at `at`; 0 where there is none. Its state (runtime.g.atomicstatus) stands directly before it, which
  * scripts/runtime-offsets holds for each version. Where a layout is wrong by a word, that state would be the number of all goroutines that
- * run, or an address behind it: neither has a state before it and is as small as a number. */
+ * run, or an address after it: neither has a state before it and is as small as a number. */
 #define GO_STATES 15
 #define GO_SCANNED 0x1000U
 #define GO_NUMBER_MAX (1ULL << 39) /* Go has its heap behind it */

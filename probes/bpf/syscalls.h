@@ -12,7 +12,7 @@ static __always_inline u64 user_time(u64 address, u32 ns_per_unit)
 }
 
 /* What must be noted before the call: when it began (of sends, since the other end may have the bytes before we are
- * called; of what may take long), time-outs that the kernel overwrites, the flow behind a descriptor that is to go. */
+ * called; of what may take long), time-outs that the kernel overwrites, the flow after a descriptor that is to go. */
 static __always_inline bool needs_entry(u8 class)
 {
 	switch (class) {

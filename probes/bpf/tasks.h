@@ -139,7 +139,7 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *name)
 
 /* Who spoke last on a connection on which both ends did and all was acknowledged: moments in ticks do not tell it where
  * both fall into one. The last segment that came to acknowledge, or with data, began at byte snd_wl1 of the other end.
- * Behind all its data it is an acknowledgement alone, unless it answers a probe that keeps the connection alive (after a
+ * After all its data it is an acknowledgement alone, unless it answers a probe that keeps the connection alive (after a
  * second at least, by which an acknowledgement is not delayed). */
 static __always_inline u8 last_word(struct tcp_sock *tp, u32 received_end)
 {

@@ -175,7 +175,7 @@ __noinline int tokio_is_held(s32 ret)
 }
 
 /* The header of a task: its state, the next one of a queue, and the address of what describes its kind. That has, behind nine words, how far
- * behind the header its number is. */
+ * after the header its number is. */
 #define TOKIO_NUMBER_AT 72
 #define TOKIO_NUMBER_FAR 4096
 #define TOKIO_RUNS_OR_IS_DONE 3

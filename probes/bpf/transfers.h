@@ -195,7 +195,7 @@ static __always_inline void number_at(struct moved *m, struct sock *sk, struct f
 
 /* A send or receive on whatever a descriptor names, from the system call's exit: pipes always, sockets where the
  * kernel has no hook of its own (before 6.3, and for splice). `part` is which message of a call that moves several
- * (low half), and the bytes of those behind it (high half). A global function: verified once, whoever calls it. */
+ * (low half), and the bytes of those after it (high half). A global function: verified once, whoever calls it. */
 __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

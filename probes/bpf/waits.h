@@ -3,7 +3,7 @@
 #define WAKEPATH_WAITS_H
 
 /*
- * Whether a thread does what interrupts leave to it. Such a one is woken on the way out of an interrupt, behind the hooks of its end:
+ * Whether a thread does what interrupts leave to it. Such a one is woken on the way out of an interrupt, after the hooks of its end:
  * the current task is the one that was interrupted, and did nothing for it.
  */
 static __always_inline bool serves_interrupts(struct task_struct *p)

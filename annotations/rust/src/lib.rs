@@ -16,7 +16,7 @@
 //!
 //! let writer = Machine::new(c"writer", 0);
 //! writer.wait_empty(jobs, 1);
-//! // behind the call that took it
+//! // after the call that took it
 //! writer.dequeue(jobs, 1);
 //! writer.state(c"write");
 //! ```

@@ -130,7 +130,7 @@ pub struct Walk<'a> {
     taker: Option<TaskId>,
     /// The logical task (goroutine, virtual thread) whose path is walked, where that is none of a thread.
     name: Option<TaskId>,
-    /// The wait for a futex that was looked at last, where it went on behind a time-out.
+    /// The wait for a futex that was looked at last, where it went on after a time-out.
     again: Option<timeouts::Again>,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Message {
     pub evidence: Option<Evidence>,
     /// Why no more is known.
     pub reason: Option<&'static str>,
-    /// Where it left from: the endpoint, and the number (32 wrapping bits) of the byte behind its last.
+    /// Where it left from: the endpoint, and the number (32 wrapping bits) of the byte after its last.
     pub from: Option<(HostId, EndpointId, u32)>,
     /// On which connection it was awaited, where it never came and the wait's own record does not name that.
     pub on: Option<EndpointId>,
@@ -367,7 +367,7 @@ impl<'a> Walk<'a> {
             }
         }
         if next.is_none() {
-            // behind its last wait: it ran, as far as anybody watched
+            // after its last wait: it ran, as far as anybody watched
             let last = index.common(f.host, index.span(f.host, f.task).1).max(ran);
             self.tell_wait(&Frame { floor: last.max(f.floor), ..f }, State::Unknown, because(reasons::AFTER));
         }

@@ -13,7 +13,7 @@ use wakepath_model::ids::{CommonNs, HostId, TaskId};
 const HELD_MAX: usize = 1 << 14;
 /// Bytes of the file that are read together.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Bytes of a slice in the file, behind the bytes of its object.
+/// Bytes of a slice in the file, after the bytes of its object.
 const FIXED_BYTES: usize = 56;
 /// Bytes of an object that are kept: more than any name that the path gives one.
 const OBJECT_BYTES_MAX: usize = 1 << 10;

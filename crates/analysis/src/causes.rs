@@ -71,7 +71,7 @@ pub enum Account {
     Own,
     /// The same; the object is whom it waited for.
     OwnWithPeer,
-    /// Who waited, whatever went on behind the wait.
+    /// Who waited, whatever went on after the wait.
     Waiter,
     /// The two ends of a connection.
     Between,
@@ -101,7 +101,7 @@ pub enum When {
 }
 
 /// A sentence for people. `{service}`, `{by}`, `{object}`, `{file}`, `{length}` (of a queue), `{call}` and `{reason}` stand for
-/// what is known; with `{object|a peer}` the word behind the bar stands in where it is not. A sentence of which a word is not
+/// what is known; with `{object|a peer}` the word after the bar stands in where it is not. A sentence of which a word is not
 /// known is not said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sentence {

@@ -129,7 +129,7 @@ impl Critical<'_> {
         self.index.common(host, at)
     }
 
-    /// Arrival of a span's first byte; what arrived before the previous reply left waited behind it.
+    /// Arrival of a span's first byte; what arrived before the previous reply left waited after it.
     fn start(&self, callee: &Half) -> CommonNs {
         let e = &callee.exchange;
         self.common(callee.host, if e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began })

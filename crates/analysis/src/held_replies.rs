@@ -47,7 +47,7 @@ impl Flow {
                 self.task = r.task;
             }
             OpKind::Recv if r.result > 0 => {
-                // whoever closes behind a reply sends all of it at once, so only what is asked next ends one
+                // whoever closes after a reply sends all of it at once, so only what is asked next ends one
                 if let Some(is_held) = self.sent.take() {
                     self.replies += 1;
                     self.held += u64::from(is_held);

@@ -109,7 +109,7 @@ pub struct Names<'f> {
     tasks: FxHashMap<(HostId, TaskId), Known>,
     /// By cgroup; whether the recorder ran there too.
     placements: FxHashMap<(HostId, StrId), (Placement<'f>, bool)>,
-    /// Names behind what their programs run in, by cgroup and name.
+    /// Names after what their programs run in, by cgroup and name.
     programs: FxHashMap<(HostId, StrId, StrId), String>,
     /// Who listens at a port, or serves what came in there; read where a request's own task is not known.
     listeners: OnceLock<FxHashMap<(HostId, u16), TaskId>>,
@@ -223,7 +223,7 @@ impl<'f> Names<'f> {
         known.and_then(|k| self.tasks.get(&(host, k.leader))).or(known)
     }
 
-    /// The names of programs behind what they run in, where that is something.
+    /// The names of programs after what they run in, where that is something.
     fn qualify(&mut self) {
         for (&(host, _), k) in &self.tasks {
             let key = (host, k.cgroup, k.comm);
@@ -307,7 +307,7 @@ impl<'f> Names<'f> {
         self.folder.host(host).map_or("?", |h| h.info().hostname.as_str())
     }
 
-    /// What served a span: program and port of what listens, behind the container, pod or unit that it runs in; an address
+    /// What served a span: program and port of what listens, after the container, pod or unit that it runs in; an address
     /// where nobody watches there.
     pub fn service(&self, span: &Span) -> String {
         let mut out = String::new();

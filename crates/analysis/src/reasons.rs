@@ -37,7 +37,7 @@ reasons! {
     /// The packet was received from a host that is not recorded.
     NO_PACKET = "the packet's sending was not recorded",
         "import the trace of the sending host too; if you did, that trace lost packets";
-    /// A packet sent from an interrupt without a packet behind it.
+    /// A packet sent from an interrupt without a packet after it.
     NO_TRIGGER = "the packet was sent from an interrupt, and not in reply to another packet",
         "the kernel sent it by itself, such as a window update or a reset";
     /// A retransmission or delayed acknowledgement.

@@ -122,7 +122,7 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
         let Some(half) = s.callee.as_ref().or(s.caller.as_ref()) else { continue };
         let e = &half.exchange;
         let served = s.callee.is_some();
-        // what arrived before the previous reply left waited behind it: that is queueing too
+        // what arrived before the previous reply left waited after it: that is queueing too
         let start = if served && e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
         let end = e.ended.max(e.began);
         let queued_ns = if served { e.taken.0.saturating_sub(start.0) } else { 0 };
@@ -180,7 +180,7 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
     out
 }
 
-/// How long a call went on behind the reply of its parent, or while that itself was behind its own (ns). `inner`: whose clock
+/// How long a call went on after the reply of its parent, or while that itself was after its own (ns). `inner`: whose clock
 /// the parent's calls are in.
 fn behind(parent: &Timed, inner: Option<HostId>, call: &Span) -> u64 {
     let Some(c) = call.caller.as_ref().filter(|c| c.host == parent.host && inner == Some(c.host)) else { return 0 };

@@ -107,7 +107,7 @@ context j of A
     let blocked = script("400 A woken by timer since 120\n", "");
     let queued = told(&blocked, &[State::Queued]);
     assert!(queued.iter().any(|s| s.3 == "asleep until a time" && s.1 - s.0 > 250), "{queued:?}");
-    // a lock for which it waits behind the poll that told of the answer is not what it waited for: the answer lay there before
+    // a lock for which it waits after the poll that told of the answer is not what it waited for: the answer lay there before
     let locked = script("", "503 A polls 1 since 502\n507 A woken by B since 505 at 64\n");
     let queued = told(&locked, &[State::Queued]);
     let of_other: i64 = queued.iter().filter(|s| s.3 == "computing for GET /r2").map(|s| s.1 - s.0).sum();

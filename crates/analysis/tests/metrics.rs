@@ -396,7 +396,7 @@ fn endpoints_tell_the_same_exchanges_as_requests_do() {
 
 #[test]
 fn endpoints_tell_the_times_of_all_requests_of_a_connection() {
-    // one task, one connection that is kept, each reply behind the next request; then two requests at once
+    // one task, one connection that is kept, each reply after the next request; then two requests at once
     let mut text = String::from("task A app\ntask D db\nflow c - A\nflow d A D\n");
     for i in 1..=50u64 {
         let at = i * 100;

@@ -200,7 +200,7 @@ context k of A by A at 156
     assert_eq!(seen, 1);
 }
 
-/// A timer behind which the loop did nothing for the request, which went on with an answer to another: what had come before the timer
+/// A timer after which the loop did nothing for the request, which went on with an answer to another: what had come before the timer
 /// was no sleep.
 #[test]
 fn a_timer_in_vain_is_not_what_a_request_waited_for_before() {

@@ -143,7 +143,7 @@ pub struct KernelSource {
     _object: ObjectBox,
 }
 
-/// Owns the memory behind the skeleton.
+/// Owns the memory after the skeleton.
 struct ObjectBox(*mut MaybeUninit<OpenObject>);
 
 impl Drop for ObjectBox {

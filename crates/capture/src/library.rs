@@ -28,7 +28,7 @@ const OPEN_AHEAD: usize = 16;
 struct Slot {
     /// Everything before this position was handed over.
     cursor: u64,
-    /// Positions behind the cursor that were handed over: something newer stands before them. In order.
+    /// Positions after the cursor that were handed over: something newer stands before them. In order.
     ahead: VecDeque<u64>,
     /// A process has it; its number, 0 = no.
     tgid: u32,
@@ -357,7 +357,7 @@ impl Drop for LibrarySource {
 impl Arena {
     fn look(&self, i: usize, at: u64, reserved: u64) -> At {
         let p = self.place(i, at);
-        // SAFETY: `place` gives an 8-byte aligned address with a whole record's room behind it; atomics may be shared.
+        // SAFETY: `place` gives an 8-byte aligned address with a whole record's room after it; atomics may be shared.
         let tag = unsafe { &*p.cast::<AtomicU32>() }.load(Ordering::Acquire);
         if tag != commit_tag(at, self.key()) {
             return At::Nothing;

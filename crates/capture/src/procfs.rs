@@ -179,7 +179,7 @@ fn mapped_file(line: &str) -> Option<MappedFile> {
 
 fn start_stack(stat: &[u8]) -> Option<u64> {
     let close = stat.iter().rposition(|&b| b == b')')?;
-    // the 28th field; the first behind the name is the 3rd
+    // the 28th field; the first after the name is the 3rd
     std::str::from_utf8(stat.get(close + 1..)?).ok()?.split_ascii_whitespace().nth(25)?.parse().ok()
 }
 

@@ -286,7 +286,7 @@ fn a_frame_is_as_deep_as_what_is_stored_and_what_is_pointed_at() {
 #[test]
 fn a_frame_is_followed_through_branches_and_no_further_than_calls() {
     let exit = instruction(EXIT, 0, 0, 0, 0);
-    // r6 points into the frame on one of two ways; behind both, something is stored below it
+    // r6 points into the frame on one of two ways; after both, something is stored below it
     let branches = [
         instruction(MOV64_REG, 6, 1, 0, 0),
         instruction(JUMP_IF_ZERO, 2, 0, 2, 0),

@@ -211,7 +211,7 @@ impl<'a> Reader<'a> {
             None if form.is_number() || form.is_place() => true,
             None => {
                 let is_named = self.names > 0 && (form.is_name() || form.is_file() || form.is_module());
-                // files do not count: a script may come behind settings
+                // files do not count: a script may come after settings
                 self.names -= u8::from(self.names > 0 && !(form.is_file() && self.names == 1 && !is_script(form)));
                 if !is_named {
                     return assigned(word, out);
@@ -266,7 +266,7 @@ fn option<'a>(word: &'a [u8], bare: &[u8], out: &mut Vec<u8>) -> Option<&'a [u8]
     short(word, bare, out)
 }
 
-/// Short options, and what is written behind one without a space.
+/// Short options, and what is written after one without a space.
 fn short<'a>(word: &'a [u8], bare: &[u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
     let (letter, rest) = bare.split_at(1);
     let is_few =
@@ -510,7 +510,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Whether letters' kinds change as they do in random text: a digit before a letter behind others, capitals behind small letters that no
+/// Whether letters' kinds change as they do in random text: a digit before a letter after others, capitals after small letters that no
 /// word begins with.
 fn is_mixed(word: &str) -> bool {
     let kind = |b: u8| match b {

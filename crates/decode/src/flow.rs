@@ -383,7 +383,7 @@ struct Out<'a, S: RowSink> {
     speech: Speech,
     /// Start and end of the last message whose row told both.
     reported: (u64, u64),
-    /// Behind this nothing is to be understood any more.
+    /// After this nothing is to be understood any more.
     closes: bool,
     /// What it speaks from here on, and from where.
     upgraded: Option<(Upgrade, u64)>,

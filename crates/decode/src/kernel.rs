@@ -323,7 +323,7 @@ impl KernelDecoder {
         }
     }
 
-    /// More of the bytes of an operation, behind its head.
+    /// More of the bytes of an operation, after its head.
     fn more<S: RowSink>(&mut self, r: &w::More, f: &Frame<'_>, sink: &mut S) {
         let (at, id) = (MonoNs(r.ts_ns), EndpointId(r.flow));
         let bytes = f.tail::<w::More>(r.bytes as usize);

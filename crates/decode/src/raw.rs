@@ -1,7 +1,7 @@
 //! Kernel events as other tracers write them, each fact once: what a reader makes of its file, and what
 //! the wait records of an imported trace are made from.
 //!
-//! A reader (`readers/`) knows its file's layout and the names of its events; nothing behind it does.
+//! A reader (`readers/`) knows its file's layout and the names of its events; nothing after it does.
 
 use wakepath_model::ids::MonoNs;
 

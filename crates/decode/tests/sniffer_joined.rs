@@ -16,7 +16,7 @@ fn under_way(client_port: u16, server_port: u16) -> Tcp {
     tcp
 }
 
-/// `count` exchanges, a millisecond each, behind `before` of the server.
+/// `count` exchanges, a millisecond each, after `before` of the server.
 fn exchanges(
     tcp: &mut Tcp,
     before: &[u8],

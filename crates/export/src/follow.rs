@@ -221,7 +221,7 @@ struct Sender {
     /// All requests that began before were sent or left out.
     from: MonoNs,
     /// Both ends of all exchanges that were sent, and when they began: what begins in the middle of a sent request must not
-    /// look like one of its own where the next part begins behind its parent.
+    /// look like one of its own where the next part begins after its parent.
     sent: HashMap<u64, MonoNs>,
     /// Requests that were sent, and when they ended, as long as they are read again: what turns out to be theirs is sent behind them.
     done: HashMap<u64, MonoNs>,

@@ -19,7 +19,7 @@ pub fn why(error: i32) -> String {
     word.to_owned()
 }
 
-/// What somebody met who tried, with the place behind it: `was refused a connection to`.
+/// What somebody met who tried, with the place after it: `was refused a connection to`.
 pub fn met(error: i32) -> String {
     let words = match error {
         111 => "was refused a connection to",

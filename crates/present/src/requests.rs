@@ -293,7 +293,7 @@ pub struct CallsView {
     pub linked: u64,
     /// Open: several requests could have made them, or something is missing.
     pub open: u64,
-    /// Made when no request that could have was in progress: by the program itself, or behind a reply.
+    /// Made when no request that could have was in progress: by the program itself, or after a reply.
     pub own: u64,
     /// In no class: a defect of this program.
     pub unaccounted: u64,

@@ -15,7 +15,7 @@ const WIDTH_MIN: usize = 80;
 /// Nor for more: a line of a table would no longer be followed by eye.
 const WIDTH_TABLE_MAX: usize = 400;
 
-/// An error with its causes behind it. Many of ours have their cause in their own sentence: it is not said again.
+/// An error with its causes after it. Many of ours have their cause in their own sentence: it is not said again.
 pub fn reasons(e: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     for cause in std::iter::successors(Some(e), |&e| e.source()).map(ToString::to_string) {

@@ -157,7 +157,7 @@ struct Lane {
     columns: Vec<BTreeMap<State, u64>>,
 }
 
-/// What a slice's time goes to: its state, and behind what the path's own task waited meanwhile.
+/// What a slice's time goes to: its state, and after what the path's own task waited meanwhile.
 pub fn cause(s: &Slice) -> String {
     match s.wait {
         Some(w) if w != s.state => format!("{} (behind {})", s.state.name(), w.name()),

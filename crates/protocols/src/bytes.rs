@@ -106,7 +106,7 @@ pub(crate) fn command_fits(bytes: &[u8], is_command: impl Fn(&[u8]) -> bool) -> 
     }
 }
 
-/// Whether these are the begin of a value of RESP, behind whose type a text or a number stands.
+/// Whether these are the begin of a value of RESP, after whose type a text or a number stands.
 pub(crate) fn resp_fits(bytes: &[u8]) -> Fit {
     let end = bytes.iter().position(|&b| b == b'\n');
     let line = &bytes[1..end.unwrap_or(bytes.len()).max(1)];
@@ -120,7 +120,7 @@ pub(crate) fn resp_fits(bytes: &[u8]) -> Fit {
     }
 }
 
-/// Whether `data` goes on as it does behind a line that says that `count` bytes follow, and then the end of a line.
+/// Whether `data` goes on as it does after a line that says that `count` bytes follow, and then the end of a line.
 pub(crate) fn payload_fits(data: &[u8], count: u64) -> Fit {
     /// Most bytes whose end is waited for before the protocol is known.
     const WAITED_MAX: u64 = 160;

@@ -8,7 +8,7 @@
 //!            lost, or first contact
 //!   Probe ◄──────── turn ──────── Lost
 //!     │ begins like a message      ▲
-//!     ▼                            │ gap at a border, bad bytes (behind a gap, some protocols are probed without a turn)
+//!     ▼                            │ gap at a border, bad bytes (after a gap, some protocols are probed without a turn)
 //!   Good ──────────────────────────┘          Opaque: upgraded or encrypted, never left
 //! ```
 
@@ -29,7 +29,7 @@ pub(crate) enum Stop {
     Need,
     /// The border of this message is not to be known; the open message, if any, ends at the next turn.
     Lost(Option<Defect>),
-    /// The unit has this length, and behind it both directions are no longer this protocol.
+    /// The unit has this length, and after it both directions are no longer this protocol.
     Opaque(u64),
 }
 
@@ -84,7 +84,7 @@ pub(crate) trait Framer {
     /// Whether `bytes` begin like a message; asked only on first contact and after a loss, at a turn or (with `REJOINS`) a gap.
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit;
     /// Looks at the unit that starts at `wire.at`. `last`: no more bytes of it will be shown, because a gap follows
-    /// or the direction's buffer is full. An answer other than `Need` must not depend on bytes behind those it needed.
+    /// or the direction's buffer is full. An answer other than `Need` must not depend on bytes after those it needed.
     fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit;
     /// A gap begins where a unit should. `None`: the border is lost.
     fn blind(&mut self, _wire: &mut Wire<'_>) -> Option<u64> {
@@ -161,7 +161,7 @@ impl Wire<'_> {
         }
     }
 
-    /// The offset `length` bytes behind the start of the unit.
+    /// The offset `length` bytes after the start of the unit.
     pub fn behind(&self, length: impl TryInto<u64>) -> u64 {
         self.at.saturating_add(length.try_into().unwrap_or(u64::MAX))
     }
@@ -186,7 +186,7 @@ enum Sync {
     Probe,
     Good,
     Lost,
-    /// Lost, but behind a gap a message may begin.
+    /// Lost, but after a gap a message may begin.
     Gap,
 }
 
@@ -238,7 +238,7 @@ impl<const N: usize> Direction<N> {
     }
 }
 
-/// Passes everything on, and remembers whether a message of `dir` ends behind `from`.
+/// Passes everything on, and remembers whether a message of `dir` ends after `from`.
 struct Watch<'s> {
     sink: &'s mut dyn Sink,
     dir: Dir,
@@ -349,7 +349,7 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         }
     }
 
-    /// Does to the direction what the protocol said of the unit, of which (or behind which) `have` bytes are at hand.
+    /// Does to the direction what the protocol said of the unit, of which (or after which) `have` bytes are at hand.
     /// The number of bytes dealt with; `None` where the direction was lost.
     fn apply(&mut self, dir: Dir, step: Unit, have: usize, sink: &mut dyn Sink) -> Option<usize> {
         let (length, opaque) = match step {
@@ -374,7 +374,7 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         Some(used)
     }
 
-    /// Deals with the units in the stash, up to the first end of a message behind `stop`. `last`: nothing will be added.
+    /// Deals with the units in the stash, up to the first end of a message after `stop`. `last`: nothing will be added.
     fn drain(&mut self, dir: Dir, last: bool, stop: u64, sink: &mut dyn Sink) {
         loop {
             let direction = &mut self.directions[dir.index()];
@@ -446,7 +446,7 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         }
     }
 
-    /// `len` bytes behind everything known so far were not captured.
+    /// `len` bytes after everything known so far were not captured.
     fn missing(&mut self, dir: Dir, len: u64, sink: &mut dyn Sink) {
         let d = dir.index();
         self.drain(dir, true, NONE, sink);

@@ -51,7 +51,7 @@ impl<const N: usize> Heading<N> {
         Attrs { verb: self.verb.as_str(), target: self.target.as_str(), cut, ..Attrs::default() }
     }
 
-    /// The witnesses behind `first`, and how many they are.
+    /// The witnesses after `first`, and how many they are.
     pub fn witnesses(&self, first: Option<Witness>) -> ([Witness; 3], usize) {
         let (mut all, mut count) = ([Witness::XRequestId(0); 3], 0);
         for witness in [first, self.trace, self.id].into_iter().flatten() {

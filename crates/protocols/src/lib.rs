@@ -213,9 +213,9 @@ pub struct Message<'a> {
     pub role: Role,
     /// Offset of its first byte.
     pub start: u64,
-    /// Offset behind its last byte, if known.
+    /// Offset after its last byte, if known.
     pub end: Border,
-    /// Offset behind the part that gave the attributes; at most the end.
+    /// Offset after the part that gave the attributes; at most the end.
     pub head_end: u64,
     /// Masked attributes.
     pub attrs: Attrs<'a>,
@@ -268,9 +268,9 @@ pub trait Sink {
     fn message(&mut self, message: &Message<'_>);
     /// The message that starts at `start` ends at `end` (exclusive). Once for each message, after `message`.
     fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow);
-    /// The status of a message that was already given has turned out otherwise (an error behind the first rows).
+    /// The status of a message that was already given has turned out otherwise (an error after the first rows).
     fn amend(&mut self, _dir: Dir, _start: u64, _status: Status<'_>) {}
-    /// Behind `pos` of `dir`, and in the other direction from its next byte on, the flow speaks another protocol.
+    /// After `pos` of `dir`, and in the other direction from its next byte on, the flow speaks another protocol.
     fn upgraded(&mut self, _to: Upgrade, _dir: Dir, _pos: u64) {}
     /// Something was wrong at `pos`.
     fn defect(&mut self, defect: Defect, dir: Dir, pos: u64);
@@ -299,7 +299,7 @@ pub trait Processor {
     fn data(&mut self, dir: Dir, pos: u64, bytes: &[u8], sink: &mut dyn Sink);
     /// Like [`Processor::data`], but of no more of `bytes` than lies before the end of the first message of `dir` that
     /// ends among them. The number of bytes taken, from `pos` on; all of them where no message ends. At a border the
-    /// caller comes again with the bytes behind it, or with more of them. Reads can so be made to stop at borders, as
+    /// caller comes again with the bytes after it, or with more of them. Reads can so be made to stop at borders, as
     /// event isolation asks for (BorderPatrol, 3.3). A datagram is always taken whole.
     fn data_to_border(&mut self, dir: Dir, pos: u64, bytes: &[u8], sink: &mut dyn Sink) -> usize {
         self.data(dir, pos, bytes, sink);

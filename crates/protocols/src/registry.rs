@@ -99,7 +99,7 @@ pub enum Verdict {
     Protocol(Protocol, Dir),
     /// It may be known when more bytes of the same direction are shown from the start.
     NeedMore,
-    /// No protocol of the list, as far as these bytes show. Bytes behind a later turn may show more.
+    /// No protocol of the list, as far as these bytes show. Bytes after a later turn may show more.
     Unknown,
 }
 
@@ -232,7 +232,7 @@ impl Likely {
 /// - one fits ([`Fit::Yes`]) on a port where the protocol is usual, or
 /// - two fit, and the second answers the first: it is the next thing that the other side says.
 ///
-/// `bytes` are the first of a direction, or the first behind a turn. `dir`: their direction, if known. `ports`: local
+/// `bytes` are the first of a direction, or the first after a turn. `dir`: their direction, if known. `ports`: local
 /// and remote, in any order (0: none). A usual port never decides against the bytes. What a proxy says of its client before them is
 /// left out. `likely`: what the flow's messages so far
 /// have shown.

@@ -94,7 +94,7 @@ fn others(name: &str) -> PathBuf {
     data::others(&format!("pcap/{name}.pcap"))
 }
 
-/// What tshark shows, a line for each packet: client's port, arrow, fields with their values behind `|`.
+/// What tshark shows, a line for each packet: client's port, arrow, fields with their values after `|`.
 fn ask_tshark(c: &Capture) -> Option<String> {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(&c.file).args(["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=|"]);

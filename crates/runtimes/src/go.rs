@@ -127,7 +127,7 @@ pub(crate) fn probing(process: &Process) -> Option<Probing> {
     Some(Probing { file: format!("/proc/{}/exe", process.tgid).into(), places })
 }
 
-/// Behind the check for room on the stack, with which such functions begin: `lea -N(%rsp),%r12; cmp 0x10(%r14),%r12; jbe …`.
+/// After the check for room on the stack, with which such functions begin: `lea -N(%rsp),%r12; cmp 0x10(%r14),%r12; jbe …`.
 /// Anything else is not that function as it is known.
 fn first_push(code: &[u8; 32]) -> Option<u64> {
     const PUSH_MOV: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];

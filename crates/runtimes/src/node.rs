@@ -19,7 +19,7 @@ const EXPORTED: &str = "napi_get_node_version";
 const LIBRARY: &str = "/libnode.so";
 /// Bytes that the block has at least.
 const BLOCK: u64 = 34 << 20;
-/// Where in its first page the block may begin: behind the C library's own words, or without these.
+/// Where in its first page the block may begin: after the C library's own words, or without these.
 const BEGINS: [u64; 2] = [16, 0];
 const PAGE: u64 = 4096;
 /// Where in it the number of the layout stands.

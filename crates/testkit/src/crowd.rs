@@ -232,7 +232,7 @@ impl Crowd {
         SERVICE + (front / 2 % self.idle.len()) as u32
     }
 
-    /// A loop is given what can be read of connections; behind the library one at a time.
+    /// A loop is given what can be read of connections; after the library one at a time.
     fn given(&mut self, task: u32, count: usize) {
         if self.plan.serves != Serves::Isolated {
             self.polls(task, count, u64::MAX);

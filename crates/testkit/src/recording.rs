@@ -407,7 +407,7 @@ impl HostRows {
     }
 
     /// Loses operations, with the messages that they told of: about `percent` of them, in bursts of up to `burst_ns`, and
-    /// says so in loss rows. As in a recording, what comes behind a lost range is marked as a gap, and the kernel's marks of
+    /// says so in loss rows. As in a recording, what comes after a lost range is marked as a gap, and the kernel's marks of
     /// a flow's turns are those of all that moved.
     pub fn lose(&mut self, percent: f64, burst_ns: u64, random: &mut Random) {
         if percent <= 0.0 {

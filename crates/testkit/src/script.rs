@@ -7,16 +7,16 @@
 //! task B app of A                another thread of it; `by A`: a process that A's forked, `by A with x.conf`: with such words
 //! goroutine g of A               a logical task of A's process; `A/g takes r1 c`: A does it in its name
 //! tokio t of A                   the same of Tokio's. `110 A/t gives conn to u`: it wakes the idle task u (whose kind is called conn), which
-//!                                sends; `empty` behind it: t, which sends for others, resumes u; `born`: t made u, which no
+//!                                sends; `empty` after it: t, which sends for others, resumes u; `born`: t made u, which no
 //!                                other one ever woke (`A/- gives`: others did before)
 //! node n of A at 101             the same of Node's: a request's context
-//! context k of A                 the same of Python's; behind both: by j at 105 (another made it, then). `110 A/g ends`
+//! context k of A                 the same of Python's; after both: by j at 105 (another made it, then). `110 A/g ends`
 //!                                `110 A/g works for others`: its runtime was seen to
-//!                                `110 A/g gives job to h`: an item of a channel, whose type is called job; behind it: of g0 (who sent
+//!                                `110 A/g gives job to h`: an item of a channel, whose type is called job; after it: of g0 (who sent
 //!                                it first), sent 105, empty
 //! flow c - A                     a flow from somebody who is not watched to A's process
 //! flow d A D                     from A to D; `A -`: D is not watched
-//!                                behind it: opaque, old (older than the recording), unsided (old, and which end serves only
+//!                                after it: opaque, old (older than the recording), unsided (old, and which end serves only
 //!                                messages tell), ports 40000 80, netns 2 (both ends),
 //!                                seq 4294967000 (first byte of both directions), seen as 10.9.9.9 80 (what the client
 //!                                dialled, where an address is translated), peer (the server's end is one of the peers of
@@ -39,21 +39,21 @@
 //! 150 A sends frames c           bytes of no message (control frames); also `reads frames`; `sends push`: a message of the server's
 //!                                that answers nothing, on a flow with turns; `reads push`
 //! 170 A runs k                   its processor's clock ticks while it works for k
-//! 170 A polls 2                  epoll gave 2 descriptors; behind it: since 165, timeout 500 (milliseconds)
+//! 170 A polls 2                  epoll gave 2 descriptors; after it: since 165, timeout 500 (milliseconds)
 //! 170 A given c                  the library gave A one input: FLOW is readable; `write`: writable; `other`: no flow (then
-//!                                `given -`); behind it: of 3 (were ready), together (not isolated), rest (its whole process
+//!                                `given -`); after it: of 3 (were ready), together (not isolated), rest (its whole process
 //!                                was at rest), since, timeout
 //! 175 A else                     A's process goes on with something else than the input that it was given at rest
-//! 180 B woken by A since 170     B was blocked since 170; `by timer`, `by c` (a flow); behind it: when 175 (B ran late), at 64
+//! 180 B woken by A since 170     B was blocked since 170; `by timer`, `by c` (a flow); after it: when 175 (B ran late), at 64
 //!                                (the futex), in epoll
 //! 190 A forks B app              B begins
 //! 195 B ends
-//! 200 A closes d                 behind it: amid (within what is sent at that time); also `A resets d`; `A leaves d`: the client
+//! 200 A closes d                 after it: amid (within what is sent at that time); also `A resets d`; `A leaves d`: the client
 //!                                closes its end, and the other keeps the flow
-//! 200 A loses client c           the client of c, at whose other end A is, closes it; `reset` behind it: it resets it.
+//! 200 A loses client c           the client of c, at whose other end A is, closes it; `reset` after it: it resets it.
 //!                                `A drops c`: the server closes its end; `A fails c`: it could not send
 //! sniffer tap                    somebody who sees packets; clock +3s
-//! seen q1 by tap 112 138         an exchange passes it between two times; behind it: from 10.0.0.9, to 10.0.0.2 80 and
+//! seen q1 by tap 112 138         an exchange passes it between two times; after it: from 10.0.0.9, to 10.0.0.2 80 and
 //!                                for r1 (where no task of the script has it: else as that one's), id X (x-request-id),
 //!                                trace T S (trace and span), again 10.0.0.9 10.1.1.1 80 (passes translated as well),
 //!                                old (the flow is), unanswered, open, reply only

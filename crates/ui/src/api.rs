@@ -13,7 +13,7 @@ pub enum How {
     Option,
     /// `--NAME` where the value is `true`.
     Flag,
-    /// The request behind the folders: hexadecimal digits or `slowest`.
+    /// The request after the folders: hexadecimal digits or `slowest`.
     Request,
     /// In place of all folders one, by its number from 0.
     Of,
@@ -240,7 +240,7 @@ pub enum Refused {
     },
 }
 
-/// The command of a question: its arguments without the folders and without `--json`. A request stands last, behind
+/// The command of a question: its arguments without the folders and without `--json`. A request stands last, after
 /// [`FOLDERS`].
 pub fn arguments(path: &str, pairs: &[(String, String)]) -> Result<Vec<String>, Refused> {
     let question = QUESTIONS.iter().find(|q| q.path == path).ok_or_else(|| Refused::Unknown(path.to_owned()))?;

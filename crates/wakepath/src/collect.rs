@@ -1,6 +1,6 @@
 //! `wakepath collect`: what sniffers elsewhere send on, into a folder, a host for each, or as figures.
 //!
-//! One thread waits for all sockets. What a frame says is believed only behind its checksum, and everything that a sender
+//! One thread waits for all sockets. What a frame says is believed only after its checksum, and everything that a sender
 //! may fill is bounded.
 
 mod ended;

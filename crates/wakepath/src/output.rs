@@ -74,7 +74,7 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// An error with its causes behind it. Many of ours have their cause in their own sentence: it is not said again.
+/// An error with its causes after it. Many of ours have their cause in their own sentence: it is not said again.
 pub fn reasons(e: &anyhow::Error) -> String {
     wakepath_present::text::reasons(e.as_ref())
 }

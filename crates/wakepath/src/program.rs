@@ -132,7 +132,7 @@ mod tests {
         fs::write(&file, "text").expect("it is written");
         let name = file.to_str().expect("UTF-8");
         assert!(require(name).is_err_and(|e| e.code == 126 && e.to_string().contains("chmod")));
-        // behind it in PATH is one that may
+        // after it in PATH is one that may
         let path = std::env::join_paths([dir.path(), Path::new("/bin")]).expect("a path");
         fs::write(dir.path().join("sh"), "text").expect("it is written");
         assert_eq!(look_for("sh", Some(&path)), Some("/bin/sh".into()));

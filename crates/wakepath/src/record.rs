@@ -63,7 +63,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let stop = ending::on_signals()?;
     let starting = Starting::begin(&stop);
 
-    // attached before the folder is made: a kernel that refuses leaves no folder behind
+    // attached before the folder is made: a kernel that refuses leaves no folder after
     let kernel = kernel_options(args, &selectors, watched, payload, &probed);
     let mut source = KernelSource::attach(&kernel)?;
     starting.reached(Phase::Selecting);

@@ -147,7 +147,7 @@ pub fn go_first() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
 
-/// Asks that this thread alone runs behind all others, also those of its own process.
+/// Asks that this thread alone runs after all others, also those of its own process.
 pub fn go_last() {
     // SAFETY: plain values.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };

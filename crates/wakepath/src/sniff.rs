@@ -2,7 +2,7 @@
 //!
 //! Two threads: one takes packets off their source and makes rows of them, the other writes, sends and counts, so that
 //! capturing goes on while a disk, a terminal or a scraper is slow. To hand a row over in a batch costs 8 ns more than to use it
-//! in the same thread; the dozen packets behind the row cost 4 µs.
+//! in the same thread; the dozen packets after the row cost 4 µs.
 
 mod rows;
 mod source;

@@ -34,7 +34,7 @@ type Awaited<T> = Receiver<Result<T>>;
 /// Prints the screen.
 pub fn run(args: &TriageArgs, out: &mut Answers) -> Result<i32> {
     let dirs = Arc::new(args.folders.folders.clone());
-    // a part that is late would leave its bar behind
+    // a part that is late would leave its bar after
     progress::hide();
     // what is no folder is said at once
     folders::open(&dirs)?;

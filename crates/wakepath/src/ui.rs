@@ -108,7 +108,7 @@ impl Answering for Recordings {
         }
         let place = kept::Place::of(&self.dirs, arguments);
         let words = ["wakepath", "--no-pager"].map(OsString::from).into_iter().chain(self.command(arguments));
-        // in front of --evidence, which would take a word behind it for its value
+        // in front of --evidence, which would take a word after it for its value
         let mut words: Vec<OsString> = words.collect();
         words.insert(3, "--json".into());
         let answer = progress::told_to(progress, || asked::answer(words))?;

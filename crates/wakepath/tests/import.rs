@@ -155,7 +155,7 @@ fn have_the_same_keys(source: &Path, least: usize) {
     assert!(caused_by(a, EndedBy::Packet) >= 30, "{}", caused_by(a, EndedBy::Packet));
 }
 
-/// On `b`, each line's thread is woken by its line alone, behind the end of the line's handler, whatever that interrupted.
+/// On `b`, each line's thread is woken by its line alone, after the end of the line's handler, whatever that interrupted.
 #[test]
 fn threads_of_interrupts_are_woken_by_their_lines() -> Tested {
     let dir = guests();

@@ -396,7 +396,7 @@ fn a_capture_and_the_folder_made_of_it_give_one_answer_where_flows_turn_out_to_g
         frame.push(field);
         frame
     };
-    // behind a reply, and from a port that is usual for servers
+    // after a reply, and from a port that is usual for servers
     let mut said = vec![(500, false, frame(3, 5, 0x88))];
     for i in 0..30u32 {
         said.push((1000 + i * 1000, true, frame(5 + 2 * i, 5, 0x82)));

@@ -116,7 +116,7 @@ fn collector() -> Result<(String, Receiver<Value>), Box<dyn Error>> {
             }
             let mut body = vec![0; length];
             let sent = reader.read_exact(&mut body).ok().and_then(|()| serde_json::from_slice(&body).ok());
-            // before the answer: behind it the recorder may end, and the test look at what came
+            // before the answer: after it the recorder may end, and the test look at what came
             if tell.send(sent.unwrap_or_default()).is_err() {
                 return;
             }

@@ -18,7 +18,7 @@ struct Page {
     child: Child,
     /// `127.0.0.1:PORT`.
     at: String,
-    /// Behind the address.
+    /// After the address.
     query: String,
 }
 

@@ -110,7 +110,7 @@ pub struct SlotHeader {
     pub tgid: AtomicU32,
     /// Its start (ns since boot, as in [`crate::TaskEvent::start_ns`]), so that a reused number is not taken for it; 0 = not known.
     pub start_ns: AtomicU64,
-    /// Position behind the last reserved record, in bytes since the slot was claimed; only grows.
+    /// Position after the last reserved record, in bytes since the slot was claimed; only grows.
     pub reserved: AtomicU64,
     /// Position up to which the recorder has read; only grows.
     pub consumed: AtomicU64,

@@ -1,6 +1,6 @@
 //! Numbers of system calls in records: those of x86-64, whatever machine records.
 //!
-//! So a folder means the same on every machine, and nothing behind the recorder has to know where it was made.
+//! So a folder means the same on every machine, and nothing after the recorder has to know where it was made.
 
 use crate::NO_SYSCALL;
 

@@ -325,15 +325,15 @@ constants! {
     SC_EPOLL: u8 = 17;
     /// System call class: poll (timeout in ms, argument 3).
     SC_POLL: u8 = 18;
-    /// System call class: select (timeval behind argument 5).
+    /// System call class: select (timeval after argument 5).
     SC_SELECT: u8 = 19;
     /// System call class: io_uring_enter.
     SC_IO_URING: u8 = 20;
-    /// System call class: pselect6 (timespec behind argument 5).
+    /// System call class: pselect6 (timespec after argument 5).
     SC_PSELECT: u8 = 21;
-    /// System call class: ppoll (timespec behind argument 3).
+    /// System call class: ppoll (timespec after argument 3).
     SC_PPOLL: u8 = 22;
-    /// System call class: epoll_pwait2 (timespec behind argument 4).
+    /// System call class: epoll_pwait2 (timespec after argument 4).
     SC_EPOLL2: u8 = 23;
     /// System call class: mmap.
     SC_MMAP: u8 = 24;
@@ -385,7 +385,7 @@ constants! {
     WANTS_EACH: u8 = 2;
     /// The same of HTTP/2, of which frames are followed: those of data need no head.
     WANTS_FRAMES: u8 = 3;
-    /// Room behind a ring for a record that begins before its end: the longest record.
+    /// Room after a ring for a record that begins before its end: the longest record.
     RING_SLACK: u32 = 16384;
     /// Largest ring: the verifier takes no offset into a map's value that may be 512 MiB or more.
     RING_BYTES_MAX: u32 = 1 << 28;
@@ -402,7 +402,7 @@ constants! {
     FUTEX_LOCK: u32 = 0x8000_0000;
     /// Most bytes of a command line.
     CMDLINE_MAX: u32 = 512;
-    /// Room for a UNIX socket's name behind its [`FlowSeen`].
+    /// Room for a UNIX socket's name after its [`FlowSeen`].
     UNIX_NAME_BYTES: u32 = 112;
     /// `FlowSeen.marks`: an upper-layer protocol (kernel TLS) is on it.
     FLOW_ULP: u8 = 1;
@@ -426,7 +426,7 @@ constants! {
     FDM_WATCHED: u8 = 4;
     /// `Descriptor.marks`: the other end had acknowledged all that this one sent when it sent its last data.
     FDM_LAST_IN: u8 = 8;
-    /// `Descriptor.marks`: the other end acknowledged within a second all that this one sent, and sent no data behind it.
+    /// `Descriptor.marks`: the other end acknowledged within a second all that this one sent, and sent no data after it.
     FDM_LAST_OUT: u8 = 16;
     /// Bit that marks a flow id made from a pipe's inode number.
     FLOW_PIPE_BIT: u64 = 1 << 63;

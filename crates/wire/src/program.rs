@@ -20,7 +20,7 @@ const PT_INTERP: u32 = 3;
 const PT_NOTE: u32 = 4;
 
 /// Whether the library sees what an ELF program does, by the first [`HEAD_BYTES`] of its file; `None` where it does, and
-/// where nothing can be told: scripts, and headers that lie further behind.
+/// where nothing can be told: scripts, and headers that lie further back.
 pub fn unseen(head: &[u8]) -> Option<Unseen> {
     if !head.starts_with(b"\x7fELF") {
         return None;

@@ -35,7 +35,7 @@ layouts! {
         bytes: i32,
         /// `OPF_…`.
         flags: u16,
-        /// Bytes of message head that follow (behind the peer's address where there is one).
+        /// Bytes of message head that follow (after the peer's address where there is one).
         head_bytes: u16,
         /// System call number, as x86-64 numbers calls.
         syscall: u16,
@@ -58,7 +58,7 @@ layouts! {
         pad: [u8; 7],
     }
 
-    /// More of the bytes of an operation, behind its head. They follow; where an operation has several such pieces, what lies between
+    /// More of the bytes of an operation, after its head. They follow; where an operation has several such pieces, what lies between
     /// them is the bodies of frames.
     struct More as "wp_more" {
         /// Head; `sub` is `OP_…`, and `MORE_LAST`.

@@ -43,7 +43,7 @@ const IN_IOVEC: u32 = 0x100;
 pub struct Taken {
     /// From its first byte on; 0 where it moves nothing but the body of a frame.
     pub head: usize,
-    /// Where each piece behind the head begins, and its bytes.
+    /// Where each piece after the head begins, and its bytes.
     pub pieces: Vec<(usize, Vec<u8>)>,
     /// Whether the last piece says that it is the last: so of each operation that is longer than a head.
     pub is_closed: bool,

@@ -133,7 +133,7 @@ pub fn claim(tgid: u32, start_ns: u64) -> Option<Slot> {
         unsafe { &*((&raw const *h).cast::<u8>().add(at).cast::<a::SlotHeader>()) }
     };
     // each look at a slot is a page to be mapped, so none is taken at those of others, nor, where nothing tells whose they
-    // were, behind the first that is not open yet
+    // were, after the first that is not open yet
     for i in 0..h.slots {
         let claimed_by = h.claimed_by.get(i as usize);
         if claimed_by.is_some_and(|c| c.load(Acquire) != tgid as u16) {
@@ -207,7 +207,7 @@ impl Slot {
             return None;
         };
         let offset = a::ARENA_PAGE + (at & (ring - 1)) as usize;
-        // SAFETY: a slot has its page, its ring and the slack behind it, and a record is no longer than the slack
+        // SAFETY: a slot has its page, its ring and the slack after it, and a record is no longer than the slack
         let p = unsafe { (&raw const *self.0).cast::<u8>().cast_mut().add(offset) };
         Some((p, a::commit_tag(at, h.key)))
     }

@@ -10,7 +10,7 @@ use wakepath_protocols::mask::fnv1a;
 use wakepath_wire as w;
 
 thread_local! {
-    /// Bytes that the thread's call has taken and that nobody was told of yet, where a flow is met behind the call.
+    /// Bytes that the thread's call has taken and that nobody was told of yet, where a flow is met after the call.
     pub static TAKEN: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -120,7 +120,7 @@ const FREE: Flow = Flow {
 };
 
 static TABLE: [Flow; FLOWS] = [const { FREE }; FLOWS];
-/// Slots behind this one were never used.
+/// Slots after this one were never used.
 static USED: AtomicU32 = AtomicU32::new(0);
 /// Free slots: count of changes << 32 | index + 1 of the first.
 static FREED: AtomicU64 = AtomicU64::new(0);

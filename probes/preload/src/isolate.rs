@@ -79,7 +79,7 @@ fn is_foreign(me: &Me, fd: c_int) -> bool {
     }
 }
 
-/// The one whose turn it is among the descriptors of `ready`: the next behind the one given last, in a circle.
+/// The one whose turn it is among the descriptors of `ready`: the next after the one given last, in a circle.
 pub fn turn(ready: impl Iterator<Item = c_int>) -> Option<c_int> {
     let last = LAST.get();
     let (mut first, mut behind) = (None::<c_int>, None::<c_int>);

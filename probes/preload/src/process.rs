@@ -324,7 +324,7 @@ fn start_ns() -> u64 {
     let mut text = [0u8; 1024];
     let n = sys::slurp(b"/proc/self/stat\0", &mut text);
     let text = text.get(..n).unwrap_or(&[]);
-    // behind the name, which may hold spaces and parentheses
+    // after the name, which may hold spaces and parentheses
     let Some(end) = text.iter().rposition(|&b| b == b')') else { return 0 };
     let mut fields = text.get(end + 2..).unwrap_or(&[]).split(|&b| b == b' ');
     let ticks = fields.nth(19).and_then(|f| f.iter().try_fold(0u64, |n, &b| digit(n, b)));

@@ -7,7 +7,7 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use libc::*;
 
-/// Looks `name` up behind this library; 0 where there is none.
+/// Looks `name` up after this library; 0 where there is none.
 pub fn next(name: &CStr) -> usize {
     // SAFETY: a C string; the loader's own lock is all that this takes
     unsafe { dlsym(RTLD_NEXT, name.as_ptr()) as usize }
@@ -39,7 +39,7 @@ macro_rules! functions {
         }
 
         $(
-            /// The function behind the hook of this name.
+            /// The function after the hook of this name.
             ///
             /// # Safety
             /// As the C function's own.

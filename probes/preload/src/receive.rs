@@ -82,7 +82,7 @@ fn begun_before(c: &Receive<'_>, r: isize) {
     sys::set_errno(error);
 }
 
-/// When a call that has taken `r` bytes is told as begun, if its flow is only met behind it.
+/// When a call that has taken `r` bytes is told as begun, if its flow is only met after it.
 #[cold]
 pub fn met_behind(me: &Me, fd: c_int, r: isize) -> u64 {
     flow::TAKEN.set(r.max(0) as u64);

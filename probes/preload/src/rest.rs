@@ -30,7 +30,7 @@ const HOLD_SHARE: u64 = 8;
 /// Most threads that wait here at once, and most threads of a process that is waited for.
 const WAITERS: usize = 64;
 const THREADS: usize = 512;
-/// Most reads that are put off behind one input.
+/// Most reads that are put off after one input.
 const PUT_OFF_MAX: u32 = 100;
 /// Most events of an instance that are looked at for one that comes from inside.
 const EVENTS: usize = 256;
@@ -390,7 +390,7 @@ pub fn epolled(me: &Me, ep: c_int, events: &mut [epoll_event], ready: c_int, wai
 pub fn polled(me: &Me, set: &mut [pollfd], ready: c_int, wait: (u64, u64)) -> (c_int, u64) {
     let (entry, timeout_ns) = wait;
     if timeout_ns == 0 || ready <= 0 {
-        // a look; what is taken behind it was not handed over
+        // a look; what is taken after it was not handed over
         if ready == 0 && timeout_ns != 0 {
             timed_out(me);
         }

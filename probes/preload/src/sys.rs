@@ -272,7 +272,7 @@ pub fn sleeps(tid: u32) -> bool {
     let n = unsafe { call(libc::SYS_read, a) };
     close(fd);
     let text = text.get(..n.max(0) as usize).unwrap_or(&[]);
-    // behind the name, which may hold spaces and parentheses
+    // after the name, which may hold spaces and parentheses
     let state = text.iter().rposition(|&b| b == b')').and_then(|at| text.get(at + 2));
     matches!(state, Some(b'S' | b'Z'))
 }

@@ -2,7 +2,7 @@
 
 use crate::sys;
 
-/// `struct unix_diag_req` behind its `nlmsghdr`.
+/// `struct unix_diag_req` after its `nlmsghdr`.
 #[repr(C)]
 struct Request {
     len: u32,

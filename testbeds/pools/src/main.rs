@@ -1,5 +1,5 @@
 //! A multi-threaded Tokio server, whose tasks move between threads, with hyper's pool of connections to the service
-//! behind it; and that service.
+//! after it; and that service.
 //!
 //! `pools up PORT`: a thread a connection answers each request within some milliseconds.
 //! `pools tokio PORT UPSTREAM_PORT CONNECTIONS`: `GET /in-turn/N?rid=R` makes N calls one after the other, `GET

@@ -27,7 +27,7 @@ pub struct Marks {
     /// By id: how often the first caller sent it.
     sent: Vec<u32>,
     heads: u64,
-    /// Where messages end whose ends came behind their heads, by where they begin: one may be over, with its reply, before that.
+    /// Where messages end whose ends came after their heads, by where they begin: one may be over, with its reply, before that.
     ends: FxHashMap<(Way, u64), u64>,
 }
 
@@ -149,13 +149,13 @@ impl Marks {
         list.get(i.saturating_sub(1)).map(|&(_, rid)| rid)
     }
 
-    /// Whose it is otherwise: the one's behind it, as a transaction's begin is the one's that goes on.
+    /// Whose it is otherwise: the one's after it, as a transaction's begin is the one's that goes on.
     pub fn next(&self, h: &Half) -> Option<Rid> {
         let list = self.list_of_turns(h)?;
         list.get(list.partition_point(|&(p, _)| p < h.exchange.request_start)).map(|&(_, rid)| rid)
     }
 
-    /// What was said on a connection that callers use in turns. Where several use it at once, who is before or behind a request says
+    /// What was said on a connection that callers use in turns. Where several use it at once, who is before or after a request says
     /// nothing of it.
     fn list_of_turns(&self, h: &Half) -> Option<&Vec<(u64, Rid)>> {
         let has_streams = h.exchange.witness.0 == WitnessKind::Http2;

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn data_walks_one_way() {
-        // in the order of the table each room comes behind those that it knows
+        // in the order of the table each room comes after those that it knows
         for (i, room) in ROOMS.iter().enumerate() {
             for known in room.knows {
                 let at = ROOMS.iter().position(|r| r.name == *known).expect("it is in the table");

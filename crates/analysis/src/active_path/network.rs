@@ -68,7 +68,7 @@ impl Walk<'_> {
 
     /// Bytes were on their way from `sent` to the cursor. Where TCP sent them once more, they were lost until then; where it
     /// held them back for an acknowledgement, that was what they waited for. `sender`: the endpoint, and the number (32
-    /// wrapping bits) behind the last of them.
+    /// wrapping bits) after the last of them.
     pub(super) fn on_its_way(&mut self, f: &Frame, sender: (HostId, EndpointId, u32), sent: CommonNs, what: What) {
         let index = self.index;
         let (host, flow, end) = sender;

@@ -15,7 +15,7 @@ use wakepath_model::rows::{EndedBy, OpKind, OpRow, WaitRow};
 
 const LATCH: Evidence = ("latch", Class::ByRule);
 const FUTEX_AGAIN: Evidence = ("futex, asked for again", Class::ByRule);
-/// Waits looked at behind one that ended by a time-out; of a futex the ones behind it are remembered.
+/// Waits looked at after one that ended by a time-out; of a futex the ones after it are remembered.
 const AGAIN_MAX: u64 = 4096;
 /// Most that a task does between a time-out and asking for the same again.
 const AGAIN_NS: u64 = 1_000_000;
@@ -27,7 +27,7 @@ const CONDITION_BYTES: u64 = 128;
 /// The words on which one condition's waiters sleep (glibc: two groups).
 const GROUP_BYTES: u64 = 4;
 
-/// A wait for a futex that went on behind a time-out: who ended it at last.
+/// A wait for a futex that went on after a time-out: who ended it at last.
 #[derive(Clone, Copy)]
 pub(super) struct Again {
     waiter: (HostId, TaskId),

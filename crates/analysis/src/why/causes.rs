@@ -1,7 +1,7 @@
 //! What a slice of a path was spent on, as a colleague would name it: a cause, where, and what is known besides.
 //!
 //! A path follows waits into those who were waited for. The cause is that of the *outermost* wait where that says more
-//! than what went on behind it: whoever waits for a lock waits for a lock, though its holder sleeps. It is the innermost
+//! than what went on after it: whoever waits for a lock waits for a lock, though its holder sleeps. It is the innermost
 //! where a task only waited for another's work: then that work is the cause. A disk is the cause for whoever waits for it.
 
 mod naming;
@@ -338,7 +338,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Who held what was waited for while a slice passed, where that was locked as files are: who ended the wait may have been
-    /// queued for it too, behind another.
+    /// queued for it too, after another.
     fn holder(&self, o: &Outer, s: &Slice) -> Option<(HostId, TaskId)> {
         const QUEUED_MAX: usize = 64;
         let mut holder = o.by?;

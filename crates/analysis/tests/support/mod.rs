@@ -6,21 +6,21 @@
 //! task B of A at 30                 forked; `thread`: another thread of A's process
 //! exit B 90
 //! watched B                         B's process was selected
-//! flow f A B                        a TCP flow between two tasks' hosts; behind it: `udp`, `listens` (B's end);
+//! flow f A B                        a TCP flow between two tasks' hosts; after it: `udp`, `listens` (B's end);
 //!                                   `flow f A -`: to somebody who is not watched; `unaccepted 81`: B listens at that port, and
 //!                                   has accepted nothing
 //! A 10..50 55 task B futex          blocked, woken, ran; the cause; the system call
 //!                                   causes: task X, socket F SEQ, net, timer, disk, irq N, softirq N, preempted X, open,
-//!                                   packet N, none, quota, stopped X SIGNAL (`-` where nobody is known); behind it also `cpu N`, `D` (uninterruptible),
+//!                                   packet N, none, quota, stopped X SIGNAL (`-` where nobody is known); after it also `cpu N`, `D` (uninterruptible),
 //!                                   `traced` (by a debugger), `word N` (the futex), `held X` (the futex is a lock that X holds; `-` not known)
 //! A sends f 100..110 0..80          a send: entry, return, bytes
 //! A receives f 100..110 0..80       so too; also connects, accepts, closes (no bytes)
-//! A resends f 150                   TCP sends once more: bytes 0..10, or with `syn` behind it the SYN
+//! A resends f 150                   TCP sends once more: bytes 0..10, or with `syn` after it the SYN
 //! B fills f 20                      the queue of the listener `f` has no room from then on
 //! A polls 100..101                  a poll that found nothing and was not to wait; `for 50`: at most so long; `endless`
 //! A faults 10..20 major /lib/x      a page fault: began, over, how, the file; `A faults 10..20 major 77`: a file without a name
 //! packet web 20 1 7 sent A          on a host, at, number, key; `sent A`, `sent net TRIGGER`, `sent timer`, `received`;
-//!                                   behind it: seq 5, bytes 20
+//!                                   after it: seq 5, bytes 20
 //! lost web 10 20                    wait records were lost
 //! ask A 0 100                       what is asked for
 //! ```

@@ -44,7 +44,7 @@ pub struct Arena {
     ring_bytes: u32,
     key: u32,
     remove: bool,
-    /// Ends behind the removal.
+    /// Ends after the removal.
     _remover: Option<Remover>,
 }
 
@@ -287,7 +287,7 @@ impl Arena {
     /// Copies a record out: who wrote it may still change it.
     pub(super) fn copy(&self, i: usize, at: u64, out: &mut [u8]) {
         debug_assert!(out.len() <= w::RING_SLACK as usize);
-        // SAFETY: `place` has RING_SLACK bytes behind it, and `out` is at most that long.
+        // SAFETY: `place` has RING_SLACK bytes after it, and `out` is at most that long.
         unsafe { std::ptr::copy_nonoverlapping(self.place(i, at), out.as_mut_ptr(), out.len()) };
     }
 

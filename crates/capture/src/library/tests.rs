@@ -47,7 +47,7 @@ impl Writer {
 
     fn commit(&self, r: &Reserved, number: u64) {
         let p = self.arena.place(self.slot, r.at);
-        // SAFETY: the record's room was reserved, and `place` has it behind it.
+        // SAFETY: the record's room was reserved, and `place` has it after it.
         unsafe {
             p.add(4).cast::<u16>().write(r.bytes);
             p.add(6).write(w::KIND_OP);
@@ -115,7 +115,7 @@ fn taken(source: &mut LibrarySource, now: u64, until: u64) -> Vec<(u64, u64)> {
 enum Step {
     /// A thread of this process takes the time.
     Take(usize),
-    /// The n-th that has its time reserves, with so many words behind the number.
+    /// The n-th that has its time reserves, with so many words after the number.
     Reserve(usize, u16),
     /// The n-th that has reserved writes.
     Commit(usize),
@@ -137,7 +137,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever the interleaving: each record once, and in order of time as far as all before it were written (a record
-    /// that is reserved hides those behind it).
+    /// that is reserved hides those after it).
     #[test]
     fn every_record_comes_once_and_in_order(steps in steps()) {
         let sleepers = Sleepers::new(3);
@@ -242,7 +242,7 @@ fn a_writer_killed_in_mid_record_costs_that_record() {
     assert!(writer.write(1, 48, 1));
     let _never = writer.reserve(2, 400).expect("room");
     assert!(writer.write(3, 24, 3) && writer.write(4, 104, 4));
-    // its thread may only be slow: nothing behind it yet
+    // its thread may only be slow: nothing after it yet
     assert_eq!(taken(&mut source, 5, u64::MAX), [(1, 1)]);
     assert_eq!(taken(&mut source, 6, u64::MAX), []);
     sleepers.0[0].kill().and_then(|()| sleepers.0[0].wait()).expect("it was there");

@@ -310,7 +310,7 @@ mod tests {
                 ),
             ]
         );
-        // without an address, both versions of IP; each is cut behind its own headers
+        // without an address, both versions of IP; each is cut after its own headers
         let ports = Selection { addresses: vec![], ports: vec![80], flags: Flags::Psh };
         let plan = plan(Take::Flows(ports), To::Port("an0".into()), Some(Cut::Headers(0)));
         let lines: Vec<&str> = plan.commands[0].input.lines().collect();

@@ -48,7 +48,7 @@ pub fn delete_qdisc(interface: &str) -> Command {
     Command::new("tc", ["qdisc", "del", "dev", interface, "clsact"])
 }
 
-/// Adds a filter that copies what has all of these matches, and lets the filters behind it decide as they would have.
+/// Adds a filter that copies what has all of these matches, and lets the filters after it decide as they would have.
 pub fn add_filter(interface: &str, hook: &str, protocol: &str, matches: &[String], to: &str) -> Command {
     let preference = preference(hook, protocol).to_string();
     let mut args: Vec<String> =

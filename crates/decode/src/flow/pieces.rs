@@ -1,4 +1,4 @@
-//! Bytes of an operation that were taken behind its head, piece by piece.
+//! Bytes of an operation that were taken after its head, piece by piece.
 
 use super::{Flow, Out, ProtocolState, Rest};
 use crate::RowSink;

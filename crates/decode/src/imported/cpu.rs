@@ -169,7 +169,7 @@ impl Cpu {
         }
     }
 
-    /// The cause of waking a thread that serves interrupts, by its name, directly behind the end of the one that wakes it
+    /// The cause of waking a thread that serves interrupts, by its name, directly after the end of the one that wakes it
     /// on its way out: a line's thread (`irq/30-eth0`), or this processor's `ksoftirqd/0`, `ktimers/0`, `irq_work/0`.
     pub fn way_out_cause(&self, at: MonoNs, cpu: u16, woken: &[u8]) -> Option<(EndedBy, u64)> {
         let ended = self.ended?;

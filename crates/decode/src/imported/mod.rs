@@ -294,7 +294,7 @@ impl<S: RowSink> Importer<S> {
         }
         let within = self.losses.iter().filter(|(from, to)| *from < at && *to > since);
         if let Some(lost_to) = within.map(|l| l.1).max() {
-            // a waking that was seen behind the loss is this wait's
+            // a waking that was seen after the loss is this wait's
             let woken = if row.woken >= lost_to { row.woken } else { at };
             row = WaitRow { woken, ..unknown(row) };
             self.out.count(defect::IMPORT_ACROSS_LOSS, at);

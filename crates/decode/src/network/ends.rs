@@ -30,7 +30,7 @@ impl Ends {
     }
 }
 
-/// Finds them, behind VLANs and tunnels too. Of a datagram in fragments, the one that makes it whole has them.
+/// Finds them, after VLANs and tunnels too. Of a datagram in fragments, the one that makes it whole has them.
 pub struct EndsReader {
     link: Link,
     counts: Counts,

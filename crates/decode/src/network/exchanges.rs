@@ -52,7 +52,7 @@ pub(super) struct ExchangeTracker {
     held: Vec<SniffedExchangeRow>,
     /// The flow turned to the server, and no request has come since.
     turned: bool,
-    /// Behind this the flow is another protocol, or encrypted.
+    /// After this the flow is another protocol, or encrypted.
     pub opaque: bool,
     /// Exchanges ended.
     pub ended: u64,

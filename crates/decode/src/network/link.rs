@@ -42,7 +42,7 @@ pub(crate) struct Inner<'a> {
     pub src: [u8; 16],
     /// To whom.
     pub dst: [u8; 16],
-    /// IP protocol of `payload`, behind IPv6's extension headers.
+    /// IP protocol of `payload`, after IPv6's extension headers.
     pub ip_protocol: u8,
     /// Identification of an IPv4 packet, `u32::MAX` in IPv6.
     pub ip_id: u32,

@@ -93,7 +93,7 @@ impl<S: RowSink> Sniffer<S> {
         }
     }
 
-    /// Takes a packet whose time was far from those before it. `goes_on`: it is near that of the packet behind it.
+    /// Takes a packet whose time was far from those before it. `goes_on`: it is near that of the packet after it.
     fn arrive(&mut self, ahead: &Ahead, goes_on: bool) {
         let before = self.at.unwrap_or(ahead.packet.at_ns);
         let mut packet = Packet { bytes: &ahead.bytes, ..ahead.packet };

@@ -404,7 +404,7 @@ impl Flow {
         }
     }
 
-    /// Writes its row, behind that of its begin.
+    /// Writes its row, after that of its begin.
     pub fn tell<S: RowSink>(&mut self, what: FlowRowKind, at: MonoNs, out: &mut S) {
         self.tell_begin(out);
         self.write(what, at, out);

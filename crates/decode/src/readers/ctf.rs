@@ -78,7 +78,7 @@ fn source(part: Part) -> Result<Source, Unreadable> {
 /// each channel and each processor, also for one without events, and calls it by both (`channel0_0`).
 fn processors<'n>(files: impl Iterator<Item = &'n str>) -> u32 {
     let is_of_first = |name: &str| {
-        // a number behind may be the processor's, or that of a part of a rotated file
+        // a number after may be the processor's, or that of a part of a rotated file
         let mut numbers = name.split('_').skip(1).filter_map(|n| n.parse::<u32>().ok()).peekable();
         numbers.peek().is_some() && numbers.all(|n| n == 0)
     };

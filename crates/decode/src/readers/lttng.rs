@@ -1,5 +1,5 @@
 //! Kernel events of CTF traces as raw events: LTTng's names and fields of both generations (2.4 and before; 2.10 and
-//! later), and the kernel's own behind their group (`sched:sched_switch`), as perf writes them when it converts a trace.
+//! later), and the kernel's own after their group (`sched:sched_switch`), as perf writes them when it converts a trace.
 
 use super::ctf::Fields;
 use crate::raw::{self, Block, Packet, Peer, Raw, RawSink, Task, WorkStep};
@@ -11,7 +11,7 @@ const CONTEXT_TGID: u8 = 28;
 const CONTEXT_TID: u8 = 29;
 const CONTEXT_COMM: u8 = 30;
 
-/// Outputs of a call that names the other end of a socket, behind its first argument.
+/// Outputs of a call that names the other end of a socket, after its first argument.
 const PEER_PORT: u8 = 2;
 const PEER_V4: u8 = 3;
 const PEER_V6: u8 = 4;
@@ -119,7 +119,7 @@ pub(super) fn plan(kernel: Kernel, name: &str, members: &[&str]) -> Option<Plan>
     }
 }
 
-/// The kernel's own name behind its group: it calls a thread `pid`, and its process nothing.
+/// The kernel's own name after its group: it calls a thread `pid`, and its process nothing.
 fn kernels_own(kernel: Kernel, group: &str, name: &str, members: &[&str]) -> Option<Plan> {
     let own = |f: &&str| !f.starts_with("common_") && !f.starts_with("perf_") && !matches!(*f, "nr" | "__syscall_nr");
     let own: Vec<&str> = members.iter().copied().filter(own).collect();
@@ -436,7 +436,7 @@ fn packet(f: &Fields<'_>, sent: bool) -> Packet {
         _ => 0,
     };
     let protocol = whole(PROTOCOL) as u8;
-    // bytes behind the IP header; a TSO packet of more than 64 KiB says 0
+    // bytes after the IP header; a TSO packet of more than 64 KiB says 0
     let behind_ip = match ip {
         4 => whole(TOTAL).checked_sub(whole(HEADER_WORDS) * 4),
         6 => Some(whole(PAYLOAD6)).filter(|n| *n > 0),
@@ -540,7 +540,7 @@ mod tests {
     #[test]
     fn takes_tcp_flags_in_every_layout() {
         for (word, flags) in [
-            // alone, behind the length, and in the high byte
+            // alone, after the length, and in the high byte
             (0x10, 0x10),
             (0x111, 0x111),
             (0x5010, 0x10),

@@ -91,7 +91,7 @@ pub struct MarksReader {
     skips: bool,
     line: u64,
     header: Option<Header>,
-    /// The header cannot be understood: nothing behind it can.
+    /// The header cannot be understood: nothing after it can.
     hopeless: bool,
     read: [u64; MarkKind::ALL.len()],
     bad: Vec<Bad>,

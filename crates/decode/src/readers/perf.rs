@@ -133,7 +133,7 @@ impl PerfReader {
         self.at = data_at;
         let data_end = data_at.saturating_add(data_size);
         if data_size == 0 || data_end > self.end {
-            // perf writes the size, and the sections behind, when it ends
+            // perf writes the size, and the sections after it, when it ends
             self.records.counts.fault(defect::IMPORT_CUT, "", self.end, "the file ends before its feature sections");
             return Some(());
         }

@@ -7,7 +7,7 @@ use wakepath_decode::readers::ReadAt;
 use wakepath_decode::readers::TraceReader as _;
 use wakepath_decode::readers::ctf::{CtfReader, Source};
 
-/// A type as TSDL writes it, before and behind its name, whatever its nesting.
+/// A type as TSDL writes it, before and after its name, whatever its nesting.
 fn ty(depth: u32) -> BoxedStrategy<(String, String)> {
     let plain = (1u32..=64, prop::sample::select(vec![1u32, 2, 4, 8, 16, 32, 64]), any::<(bool, bool)>());
     let int = plain.prop_map(|(size, align, (signed, big))| {

@@ -102,7 +102,7 @@ async fn taken(mut body: RecvStream) -> io::Result<(Vec<u8>, Option<HeaderMap>)>
     Ok((out, body.trailers().await.map_err(failed)?))
 }
 
-/// What the headers behind an answer say of it.
+/// What the headers after an answer say of it.
 fn answer(headers: &HeaderMap, message: &[u8]) -> io::Result<Answer> {
     let text = |name| headers.get(name).and_then(|v| v.to_str().ok());
     let status: Option<u16> = text("grpc-status").and_then(|s| s.parse().ok());

@@ -76,7 +76,7 @@ impl Out {
 
 /// Takes calls out of a visit and those below it. `with_loop`: of a repeated call, also what is computed since the last one.
 fn take_out(v: &mut Visit, wanted: &[usize], which: Which, with_loop: bool, out: &mut Out) {
-    // of each name: how many so far, and behind which part the last one is
+    // of each name: how many so far, and after which part the last one is
     let mut seen: Vec<(u32, Option<usize>)> = vec![(0, None); wanted.len()];
     let mut emptied = false;
     for at in 0..v.parts.len() {

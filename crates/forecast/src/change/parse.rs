@@ -129,7 +129,7 @@ impl<'t> Part<'t> {
         }
     }
 
-    /// `NAME=VALUE`: split at the last `=` behind a quoted name.
+    /// `NAME=VALUE`: split at the last `=` after a quoted name.
     fn assignment(self, what: &str, value: &str) -> Parsed<(String, Part<'t>)> {
         let part = self.trimmed();
         let Some(behind) = part.behind_quotes() else { return part.expected("a quote that ends") };

@@ -13,7 +13,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A row group is written at so many rows, or bytes before encoding (at most half of that behind it).
+/// A row group is written at so many rows, or bytes before encoding (at most half of that after it).
 const GROUP_ROWS_MAX: usize = 1 << 20;
 const GROUP_BYTES_MAX: usize = 128 << 20;
 /// Texts are handed to the encoder in portions of this many.

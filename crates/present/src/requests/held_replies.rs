@@ -1,4 +1,4 @@
-//! Replies that TCP held back behind the service's last write: what clients wait for after a request has ended.
+//! Replies that TCP held back after the service's last write: what clients wait for after a request has ended.
 
 use crate::units;
 use serde::Serialize;

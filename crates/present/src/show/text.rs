@@ -25,7 +25,7 @@ const WATERFALL: usize = 4;
 const SAME_NS: u64 = 100_000;
 /// From so many on, repeats of the same call share a row.
 const REPEATS_MIN: usize = 4;
-/// The place of what was asked, behind it.
+/// The place of what was asked, after it.
 const ASKED: usize = WATERFALL + 1;
 
 impl SpanView {
@@ -349,7 +349,7 @@ fn painted(text: &str, tint: Tint, style: Style) -> String {
     wrap(&sanitise(text), "", style.prose()).lines().map(|line| style.paint(line, tint) + "\n").collect()
 }
 
-/// A sentence about a span, behind its number; broken where it is longer than prose may be.
+/// A sentence about a span, after its number; broken where it is longer than prose may be.
 fn numbered(out: &mut String, head: &str, s: &SpanView, text: &str, tint: Tint, style: Style) {
     out.push_str(head);
     let text = wrap(&sanitise(text), "       ", style.prose());

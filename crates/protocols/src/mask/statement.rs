@@ -17,7 +17,7 @@ pub enum Sql {
 ///
 /// - Strings (`'…'`, `E'…'`, `B'…'`, `X'…'`, `N'…'`, `U&'…'`, `$tag$…$tag$`) and numbers, with a sign that cannot be
 ///   an operator, become `?`. `TRUE`, `FALSE`, `NULL` and parameters (`$1`) are kept, as are identifiers and case.
-/// - A list of literals becomes `?+`, behind `IN (` also a list of one; rows repeated in `VALUES` become one row.
+/// - A list of literals becomes `?+`, after `IN (` also a list of one; rows repeated in `VALUES` become one row.
 /// - What a `SET` gives to a setting becomes `?` also where it is a bare word, unless it is a switch (`SET x TO on`): there it is a
 ///   value, as in `SET search_path TO tenant`. A column of an `UPDATE` is none.
 /// - Comments go, white space is folded to one blank.
@@ -59,7 +59,7 @@ pub fn statement<const N: usize>(sql: &[u8], cut: bool, dialect: Sql, out: &mut 
 enum Token {
     /// White space, or a comment.
     Blank,
-    /// What says of which kind the string behind it is.
+    /// What says of which kind the string after it is.
     Prefix,
     /// A string or a number.
     Literal,
@@ -200,7 +200,7 @@ impl<const N: usize> Shape<'_, N> {
         }
     }
 
-    /// Drops a row of literals behind an equal one.
+    /// Drops a row of literals after an equal one.
     fn rows(&mut self) {
         for row in [&b"(?+)"[..], b"(?)"] {
             let Some(head) = self.out.bytes().strip_suffix(row) else {

@@ -1,4 +1,4 @@
-//! AMQP 0-9-1 (the specification at rabbitmq.com): methods, and the contents behind some of them.
+//! AMQP 0-9-1 (the specification at rabbitmq.com): methods, and the contents after some of them.
 //!
 //! ```text
 //! > Queue.Declare on channel 1                     request, verb queue.declare, target the queue, witness the channel
@@ -88,7 +88,7 @@ enum Kind {
     Asks,
     Answers,
     Alone,
-    /// With a content behind it.
+    /// With a content after it.
     Carries,
     /// The answer to Basic.Get, with a content.
     AnswersWith,
@@ -193,7 +193,7 @@ impl Framer for Framing {
         let end = wire.behind(total);
         match kind {
             METHOD => {
-                // Behind the frame's head: class and number, and then arguments up to the frame's last byte.
+                // After the frame's head: class and number, and then arguments up to the frame's last byte.
                 let view = &bytes[7..bytes.len().min(total as usize - 1)];
                 let id = (be16(view, 0).ok_or(Stop::Need)?, be16(view, 2).ok_or(Stop::Need)?);
                 let method = METHODS.iter().find(|method| method.id == id).ok_or(BAD)?;
@@ -259,8 +259,8 @@ impl Framing {
         };
         let mut target = Text::<64>::new();
         if method.strings > 0 {
-            // Behind a reserved number the exchange or queue; a server's own names for them are ids.
-            // Published to the nameless exchange, the routing key behind it is the queue.
+            // After a reserved number the exchange or queue; a server's own names for them are ids.
+            // Published to the nameless exchange, the routing key after it is the queue.
             let at = if role == Role::OneWay && arguments.get(2) == Some(&0) { 3 } else { 2 };
             mask::path(string(arguments, at).unwrap_or(&[]), false, &mut target);
         }
@@ -321,7 +321,7 @@ impl Framing {
     }
 }
 
-/// The byte of bits behind a reserved number and the method's short strings.
+/// The byte of bits after a reserved number and the method's short strings.
 fn flags(method: &Method, arguments: &[u8]) -> Option<u8> {
     let mut at = 2;
     for _ in 0..method.strings {

@@ -7,7 +7,7 @@
 //!
 //! Replies may come in any order: the witness pairs them. The name is in lower case. For another opcode than QUERY the
 //! verb is the opcode's name. A response without a question (multicast DNS) is unsolicited. Not handled: the answers,
-//! questions behind the first, DNS over TLS or HTTPS.
+//! questions after the first, DNS over TLS or HTTPS.
 
 use crate::bytes::be16;
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
@@ -240,7 +240,7 @@ impl Parsed {
     }
 }
 
-/// The name of the first question into `out`, lower case with dots; where the question goes on behind it. `None` if
+/// The name of the first question into `out`, lower case with dots; where the question goes on after it. `None` if
 /// it is cut or malformed. Compression (RFC 1035, 4.1.4) may point anywhere, so the labels are counted.
 fn name(bytes: &[u8], out: &mut Text<256>) -> Option<usize> {
     let (mut at, mut behind) = (12, None);

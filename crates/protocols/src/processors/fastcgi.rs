@@ -60,7 +60,7 @@ struct Slot {
     start: [u64; 2],
     /// Which of them were emitted.
     told: [bool; 2],
-    /// The connection is closed behind its reply: there is no other request (no FCGI_KEEP_CONN).
+    /// The connection is closed after its reply: there is no other request (no FCGI_KEEP_CONN).
     is_only: bool,
     heading: Heading<128>,
 }
@@ -319,7 +319,7 @@ fn cgi_status(head: &[u8]) -> Status<'static> {
 }
 
 /// Whether a flow of which these are the first bytes is FastCGI: by a BEGIN_REQUEST with its fixed length, or by the empty
-/// STDIN that ends a request, which a server that answered before may read first behind its reply.
+/// STDIN that ends a request, which a server that answered before may read first after its reply.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     // kind and content length; the id and the padding may be any
     let same = |(i, (a, b)): (usize, (&u8, u8))| matches!(i, 2 | 3 | 6) || *a == b;

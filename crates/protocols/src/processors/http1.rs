@@ -3,7 +3,7 @@
 //! ```text
 //! > GET /users/17?full=1 HTTP/1.1        request, verb GET, target /users/{n}, ends with its head
 //! < HTTP/1.1 404 Not Found               reply, code 404, error
-//! < Content-Length: 5 …                  ends 5 bytes behind the head, whether they are captured or not
+//! < Content-Length: 5 …                  ends 5 bytes after the head, whether they are captured or not
 //! ```
 //!
 //! Of a line [`LINE`] bytes are read: a longer target is cut, of longer fields none matters but `x-request-id`, which
@@ -59,7 +59,7 @@ struct Side {
     body: Option<Body>,
     /// The status of a reply.
     code: Option<u16>,
-    /// What the flow is to speak behind it.
+    /// What the flow is to speak after it.
     upgrade: Upgrade,
     heading: Heading<112>,
 }

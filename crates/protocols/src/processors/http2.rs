@@ -7,9 +7,9 @@
 //!
 //! A message lasts from its HEADERS to the frame that ends its stream's direction; those of several streams may overlap.
 //! Both are witnessed by the stream's id. A reset by the server is a reply, or amends one, with the error's name. What a
-//! server pushes is unsolicited. Joined in mid-stream, or behind a loss, fields that stand in the compression's lost
+//! server pushes is unsolicited. Joined in mid-stream, or after a loss, fields that stand in the compression's lost
 //! table are unknown: such heads are marked as cut, their frames are bordered all the same. Where the last head of a
-//! reply has such a field, which may be a gRPC status, its outcome is unknown. Behind a loss, frames are found again where bytes
+//! reply has such a field, which may be a gRPC status, its outcome is unknown. After a loss, frames are found again where bytes
 //! begin with a frame that may follow. Of 512 messages that are open at a time the ends are followed, of more they are not
 //! (counted). A field may go on in the next frame: of one that is wanted the value is then unknown, and where not even its length
 //! is known, so is the rest of its head. Not handled: an upgrade from HTTP/1.
@@ -58,7 +58,7 @@ pub struct Framing {
     top: u32,
 }
 
-/// Frames behind a place where framing was found again that are looked at closely.
+/// Frames after a place where framing was found again that are looked at closely.
 const CLOSELY: u8 = 8;
 
 /// One direction.
@@ -255,7 +255,7 @@ impl Framing {
         Ok(if side.block.left == 0 { self.fragment(wire, used) } else { used })
     }
 
-    /// The frame's fields are over behind `length` bytes; the length with its padding.
+    /// The frame's fields are over after `length` bytes; the length with its padding.
     fn fragment(&mut self, wire: &mut Wire<'_>, length: u64) -> u64 {
         let side = &mut self.sides[wire.dir.index()];
         let length = length + u64::from(side.block.padding);

@@ -138,7 +138,7 @@ impl Framing {
     }
 }
 
-/// A string of versions before or behind the change to compact ones, and where it ends; a null is empty.
+/// A string of versions before or after the change to compact ones, and where it ends; a null is empty.
 fn string(bytes: &[u8], at: usize, compact: bool) -> Option<(&[u8], usize)> {
     let (length, start) = match compact {
         // Lengths of names take one byte, or two.
@@ -160,7 +160,7 @@ fn produce(view: &[u8], version: u16) -> Option<(u16, &[u8])> {
         (_, at) = string(view, at, compact)?; // the transaction's id
     }
     let acks = be16(view, at)?;
-    // Behind it a time-out of four bytes, and the number of topics.
+    // After it a time-out of four bytes, and the number of topics.
     let topic = if version >= 13 { &[][..] } else { string(view, at + if compact { 7 } else { 10 }, compact)?.0 };
     Some((acks, topic))
 }
@@ -172,7 +172,7 @@ fn code(view: &[u8], api: u16, version: u16) -> Option<u16> {
         (PRODUCE, 9..=12) => string(view, 10, true)?.1 + 5,
         (17 | 18 | 36, _) if api != 36 || version < 2 => 8, // SASL, API VERSIONS
         (36, _) => 9,
-        // Behind the time for which the client is held back; flexible versions have an empty list of tags before.
+        // After the time for which the client is held back; flexible versions have an empty list of tags before.
         (12..=14, 0) | (11, 0..=1) | (10, 0) => 8,
         (12, 1..=3) | (13, 1..=3) | (14, 1..=3) | (11, 2..=5) | (10, 1..=2) => 12,
         (12..=14, _) | (11, _) | (10, 3) => 13,

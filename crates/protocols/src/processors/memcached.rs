@@ -6,7 +6,7 @@
 //! > binary GET                    the same, with the number that the client chose as witness
 //! ```
 //!
-//! A `noreply` command and a quiet one are unsolicited; the NOOP behind quiet ones of the binary protocol bears their
+//! A `noreply` command and a quiet one are unsolicited; the NOOP after quiet ones of the binary protocol bears their
 //! name. All replies behind quiet meta commands up to that of the `mn` behind them are unsolicited, too: nothing says
 //! whose they are. The replies to STAT, and to a `get` of several keys, are one.
 
@@ -89,7 +89,7 @@ impl Framer for Framing {
                 }
             }
             (Dir::ToServer, _) => Fit::No,
-            // joined behind a request
+            // joined after a request
             (Dir::ToClient, b'V') if self.pending == 0 => recognise(dir, bytes, false),
             (Dir::ToClient, first) => (self.pending > 0 && first.is_ascii_alphanumeric()).into(),
         }

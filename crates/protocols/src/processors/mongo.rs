@@ -216,7 +216,7 @@ impl Framer for Framing {
         };
         let walk = &mut self.sides[d];
         walk.role = role;
-        // Behind the document's own length its first field.
+        // After the document's own length its first field.
         if let Some(at) = document.filter(|at| at + 5 <= total) {
             return Ok(at + 4);
         }

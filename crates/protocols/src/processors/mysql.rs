@@ -9,7 +9,7 @@
 //!
 //! Of 8 prepared statements the shape is remembered, else the target is `EXECUTE <prepared>`. COM_STMT_CLOSE,
 //! COM_STMT_SEND_LONG_DATA and COM_QUIT get no reply: they are unsolicited. The data of LOAD DATA LOCAL is interim.
-//! Behind a change to TLS, and behind the login of a compressed connection, everything is opaque. Joined in mid-stream,
+//! After a change to TLS, and after the login of a compressed connection, everything is opaque. Joined in mid-stream,
 //! a reply to COM_STMT_PREPARE ends at the next turn until a result has shown which end of lists is in use. Not
 //! handled: what COM_BINLOG_DUMP sends (one reply), query attributes with values (such statements have no shape).
 
@@ -69,7 +69,7 @@ enum Part {
     Columns(u64),
     /// Rows; the EOF packet between definitions and rows has passed.
     Rows(bool),
-    /// So many packets of definitions behind the answer to a COM_STMT_PREPARE.
+    /// So many packets of definitions after the answer to a COM_STMT_PREPARE.
     Prepared(u32),
     /// Whatever comes, until the client speaks.
     Tail,
@@ -225,7 +225,7 @@ impl Framing {
         let (end_of_list, okay) = (kind == 0xfe && total == 9, kind == 0xfe && (10..1 << 24).contains(&total));
         let flags = if end_of_list { le16(body, 3) } else { ok_flags(body) }.unwrap_or(0);
         let more = flags & 8 != 0; // SERVER_MORE_RESULTS_EXISTS
-        // What comes next, and whether the reply is over behind this packet.
+        // What comes next, and whether the reply is over after this packet.
         let (next, over) = match (self.reply, name(self.asked.first().unwrap_or(QUERY)), kind) {
             (Part::Columns(left), ..) => (if left > 1 { Part::Columns(left - 1) } else { Part::Rows(false) }, false),
             (Part::Prepared(left), ..) => (Part::Prepared(left - 1), left == 1),

@@ -5,7 +5,7 @@
 //! < any bytes      reply, until close
 //! ```
 //!
-//! Nothing is read, so nothing is lost by a gap. Client bytes behind the first byte of the reply belong to
+//! Nothing is read, so nothing is lost by a gap. Client bytes after the first byte of the reply belong to
 //! nothing. Of a server that speaks first, everything is one unsolicited message.
 
 use crate::duplex::{Duplex, Fit, Framer, Unit, Wire};

@@ -8,7 +8,7 @@
 //!
 //! A statement's shape comes from Query, from Parse, or from the Parse that a Bind names; of 8 prepared statements the
 //! shape (cut at 128 bytes) is remembered, else the target is `EXECUTE <prepared>`. A `COPY … FROM STDIN` lasts until
-//! CopyDone. Authentication messages are interim and never read; Terminate and CancelRequest are unsolicited. Behind
+//! CopyDone. Authentication messages are interim and never read; Terminate and CancelRequest are unsolicited. After
 //! an accepted SSLRequest everything is opaque. Not handled: protocol 2, replication, direct TLS.
 
 use crate::bytes::{be32, is_typed, until_nul};
@@ -47,7 +47,7 @@ pub struct Framing {
     pending: u32,
     /// Where the extended-query messages since the last Sync begin, or `NONE`.
     batch: u64,
-    /// Offset behind a Flush that ended them so far, or `NONE`.
+    /// Offset after a Flush that ended them so far, or `NONE`.
     flushed: u64,
     /// Where the reply at hand begins, or `NONE`.
     reply: u64,
@@ -84,7 +84,7 @@ impl Framer for Framing {
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
         match dir {
             Dir::ToClient if self.handshake => b"SNGE".contains(&bytes[0]).into(),
-            // Only behind a request a message is sure not to be the middle of a reply.
+            // Only after a request a message is sure not to be the middle of a reply.
             Dir::ToClient if self.pending == 0 && self.batch == NONE && !b"NAS".contains(&bytes[0]) => Fit::No,
             Dir::ToServer if bytes[0] == 0 => startup(bytes).into(),
             _ => length(dir, bytes, 1 << 26).into(),
@@ -274,7 +274,7 @@ impl Framing {
     }
 }
 
-/// The length of the tagged message at the start of `bytes`, of at most `most` bytes behind its tag.
+/// The length of the tagged message at the start of `bytes`, of at most `most` bytes after its tag.
 fn length(dir: Dir, bytes: &[u8], most: u32) -> Result<u64, Stop> {
     let tags: &[u8] = if dir == Dir::ToServer { b"QPBDECHSFXpdcf" } else { b"RKS123TtnDCIsZENAGHWdcVv" };
     let known = tags.contains(&bytes[0]);
@@ -282,7 +282,7 @@ fn length(dir: Dir, bytes: &[u8], most: u32) -> Result<u64, Stop> {
     if known && (4..=most).contains(&length) { Ok(u64::from(length) + 1) } else { Err(BAD) }
 }
 
-/// What the first, untagged message of a flow is, and its length: behind that a version or a code that is none.
+/// What the first, untagged message of a flow is, and its length: after that a version or a code that is none.
 fn startup(bytes: &[u8]) -> Result<(&'static str, u64), Stop> {
     let (code, length) = (be32(bytes, 4).ok_or(Stop::Need)?, be32(bytes, 0).unwrap_or(0));
     let verb = match (code, length) {
@@ -355,7 +355,7 @@ mod tests {
         // a pool that closes an idle connection says nothing else on it
         assert_eq!(recognise(Dir::ToServer, b"X\0\0\0\x04", false), Fit::Sure);
         assert_eq!(recognise(Dir::ToServer, b"X\0\0\0\x05", false), Fit::No);
-        // a Flush alone says nothing, nor does what goes on behind it
+        // a Flush alone says nothing, nor does what goes on after it
         assert_eq!(recognise(Dir::ToServer, b"H\0\0\0\x04", false), Fit::No);
         assert_eq!(recognise(Dir::ToServer, &[&prepared[..], b"GET"].concat(), false), Fit::No);
     }

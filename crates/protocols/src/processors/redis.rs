@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The target names the subcommand of containers (`CONFIG GET`). A (UN)SUBSCRIBE is answered by its first
-//! confirmation, further ones are unsolicited; so are a MONITOR's lines and everything behind `CLIENT REPLY OFF`.
+//! confirmation, further ones are unsolicited; so are a MONITOR's lines and everything after `CLIENT REPLY OFF`.
 //! Not handled: streamed strings and aggregates (`$?`, `*?`), which no server sends.
 
 use crate::bytes;
@@ -131,7 +131,7 @@ impl Framer for Framing {
             (Dir::ToServer, [b'*']) => Fit::More,
             (Dir::ToServer, [b'*', digit, ..]) => digit.is_ascii_digit().into(),
             (Dir::ToServer, _) => bytes[0].is_ascii_alphabetic().into(),
-            // A value may be an element of something that began before; only behind a request it is a reply.
+            // A value may be an element of something that began before; only after a request it is a reply.
             (Dir::ToClient, _) => (bytes[0] == b'>' || (self.pending > 0 && TYPES.contains(&bytes[0]))).into(),
         }
     }
@@ -316,7 +316,7 @@ const CONTAINERS: &[&str] = &[
     "PUBSUB", "SCRIPT", "SLOWLOG", "XGROUP", "XINFO",
 ];
 
-/// The number in the line `bytes[..line]`, behind its type.
+/// The number in the line `bytes[..line]`, after its type.
 fn number(bytes: &[u8], line: usize) -> Result<i64, Stop> {
     let text = bytes[1..line].strip_suffix(b"\r\n").ok_or(BAD)?;
     let (negative, digits) = match text {

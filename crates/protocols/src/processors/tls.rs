@@ -1,4 +1,4 @@
-//! TLS 1.0 to 1.3 (RFC 5246, RFC 8446): what is its handshake, and when its two sides speak behind it.
+//! TLS 1.0 to 1.3 (RFC 5246, RFC 8446): what is its handshake, and when its two sides speak after it.
 //!
 //! ```text
 //! > ClientHello … Finished               interim
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What is asked is not to be seen, nor where one request ends and the next begins where the client does not wait: they are told by
-//! the turn alone. That is wrong for HTTP/2, whose sides speak at once. So where HTTP/2 may have been agreed on, all behind the
+//! the turn alone. That is wrong for HTTP/2, whose sides speak at once. So where HTTP/2 may have been agreed on, all after the
 //! handshake is opaque. TLS 1.3 hides what was agreed on, but not how long the server's answer to it is: that tells HTTP/1.1 and
 //! HTTP/2 apart. A client's Finished is known by its length too. Not handled: joining in mid-stream, DTLS, a hello that is split
 //! over records (then HTTP/2 may have been offered).
@@ -133,7 +133,7 @@ impl Framer for Framing {
         if kind == DATA {
             return self.data(wire, length, total);
         }
-        // Behind a change of the cipher there is one message, Finished; then data may follow, and perhaps an alert.
+        // After a change of the cipher there is one message, Finished; then data may follow, and perhaps an alert.
         let side = &mut self.sides[d];
         side.ciphered |= kind == CIPHER;
         let ends = side.ciphered && kind != CIPHER;
@@ -174,7 +174,7 @@ impl Framer for Framing {
 impl Framing {
     /// A message goes on with this record of `total` bytes, or another begins with it. `ends`: it ends with the record.
     fn emit(side: &mut Side, wire: &mut Wire<'_>, role: Role, total: u64, ends: bool) {
-        // What comes amid application data, as an alert behind it, is part of that.
+        // What comes amid application data, as an alert after it, is part of that.
         let speaks = role != Role::Interim;
         if !wire.is_open(wire.dir) || (speaks && !side.speaks) {
             side.speaks = speaks;

@@ -8,7 +8,7 @@
 //! ! datagram              the flow is of datagrams
 //! ! no turns              turns are not announced (else: wherever the direction changes)
 //! ! offset 1000           both directions begin at this stream offset
-//! > "GET / HTTP/1.1\r\n"  bytes to the server; escapes \r \n \t \0 \\ \" \xNN; `* 100` behind it repeats
+//! > "GET / HTTP/1.1\r\n"  bytes to the server; escapes \r \n \t \0 \\ \" \xNN; `* 100` after it repeats
 //! < "HTTP/1.1 200 OK"     bytes to the client
 //! ~> 500                  500 bytes to the server that were not captured; ~< to the client
 //! fin>                    the direction to the server is closed; fin< the other; fin both
@@ -166,7 +166,7 @@ pub struct Recorder {
     pub lines: Vec<String>,
     pub roles: Vec<(Dir, Role)>,
     pub seen: Vec<Seen>,
-    /// Where messages ended by the protocol's framing, so that it was known before the bytes behind came.
+    /// Where messages ended by the protocol's framing, so that it was known before the bytes after came.
     pub ends: HashSet<(Dir, u64)>,
     open: HashMap<(Dir, u64), u32>,
 }

@@ -9,7 +9,7 @@ const CODE_MAX: u64 = 1 << 16;
 /// An item is copied out of a channel's room, and its place cleared at once: so many bytes lie between the two calls at most.
 const COPY_TO_CLEAR: u64 = 48;
 
-/// The calls of `typedmemmove` that put an item into a channel's room, and those of `typedmemclr` behind one that got it out. `None`
+/// The calls of `typedmemmove` that put an item into a channel's room, and those of `typedmemclr` after one that got it out. `None`
 /// where the functions do not have just the calls that Go 1.21 to 1.26 have: others may be in line there.
 pub(super) fn rooms(program: &Program, functions: &Functions) -> Option<[(Point, u64); 4]> {
     let copies = functions.find("runtime.typedmemmove")?.address;

@@ -39,7 +39,7 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// How far behind the code's begin a function begins, how far it is from there to the next one, and where the code begins if the table
+/// How far after the code's begin a function begins, how far it is from there to the next one, and where the code begins if the table
 /// says so.
 fn entry(table: &[u8], name: &str) -> Option<(u32, u32, u64)> {
     const POINTER_BYTES: u8 = 8;
@@ -77,7 +77,7 @@ mod tests {
         }
         t.extend(b"main.a\0main.ab\0");
         t.resize(96, 0);
-        // behind the last function, where the code ends
+        // after the last function, where the code ends
         for (begin, about) in [(0x10u32, 20u32), (0x40, 28)] {
             t.extend(begin.to_le_bytes());
             t.extend(about.to_le_bytes());

@@ -16,7 +16,7 @@ const WAITING: [&str; 6] = [
     "time.Sleep",
 ];
 
-/// Each call of `gopark` in them, and the instruction behind it, to which the goroutine returns when it runs again. `None` where there is
+/// Each call of `gopark` in them, and the instruction after it, to which the goroutine returns when it runs again. `None` where there is
 /// none: older versions and others may park in another way.
 pub(super) fn parks(program: &Program, functions: &Functions) -> Option<Vec<(Point, u64)>> {
     let parks = functions.find("runtime.gopark")?.address;

@@ -108,7 +108,7 @@ impl<'a, M: Memory> Described<'a, M> {
     }
 }
 
-/// A name that ends with a zero, if it is not longer; behind what could be read stand bytes that no name has.
+/// A name that ends with a zero, if it is not longer; after what could be read stand bytes that no name has.
 struct Name([u8; NAME_MAX]);
 
 impl Name {

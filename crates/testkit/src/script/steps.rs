@@ -150,7 +150,7 @@ impl Player {
         }
     }
 
-    /// Sends a request, made for another one or for none (`-`); several at once: their ends show behind all their heads.
+    /// Sends a request, made for another one or for none (`-`); several at once: their ends show after all their heads.
     /// `is_posted`: no reply comes.
     fn asks(&mut self, step: Step, [names, flow, cause]: [&str; 3], is_posted: bool) -> Played<()> {
         let at = step.at;
@@ -207,7 +207,7 @@ impl Player {
         Ok(())
     }
 
-    /// Takes what there is of a reply; of several at once: their ends show behind all their heads.
+    /// Takes what there is of a reply; of several at once: their ends show after all their heads.
     fn hears(&mut self, step: Step, names: &str) -> Played<()> {
         let (mut messages, mut from, mut behind, mut arrived, mut client) = (Vec::new(), u64::MAX, 0, 0, None);
         for name in names.split(',') {
@@ -346,7 +346,7 @@ impl Player {
         let (start, end) = *a.reply.get_or_insert((next, next + REPLY_BYTES));
         let (from, to) = match part {
             Some("part") => (start + a.reply_sent, start + HEAD_BYTES),
-            // behind whatever else was sent there
+            // after whatever else was sent there
             Some(_) if overlaps => (next, next + REPLY_BYTES - HEAD_BYTES),
             _ => (start + a.reply_sent, end),
         };

@@ -356,7 +356,7 @@ fn upgraded(at: SocketAddr, path: &str) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// The head of an HTTP reply, byte by byte, so that nothing behind it is taken.
+/// The head of an HTTP reply, byte by byte, so that nothing after it is taken.
 fn head(stream: &mut TcpStream, deadline: Instant) -> Result<String> {
     const HEAD_MAX: usize = 4096;
     let mut out = Vec::new();

@@ -83,7 +83,7 @@ fn met(host: &Host, is_in: impl Fn(&Event) -> bool) -> Met {
             _ => None,
         })
         .collect();
-    // later rows are of children: from the last to the first, each has its parents found behind it
+    // later rows are of children: from the last to the first, each has its parents found after it
     for (task, parent, group) in lives.iter().rev() {
         if met.tasks.contains(&task.0) || met.groups.contains(group) {
             met.groups.insert(*group);

@@ -75,7 +75,7 @@ fn is_elided(line: &str) -> bool {
     line.contains('…') || line.contains("...") || line.contains("COMMAND")
 }
 
-/// Lines of a document that are commands: in blocks of code, of transcripts those behind a prompt.
+/// Lines of a document that are commands: in blocks of code, of transcripts those after a prompt.
 fn lines_of_code(text: &str) -> Vec<String> {
     let (mut out, mut block): (Vec<String>, Option<&str>) = (Vec::new(), None);
     let joined = text.replace("\\\n", " ");

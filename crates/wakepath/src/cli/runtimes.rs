@@ -21,7 +21,7 @@ pub enum RuntimesFlag {
     /// wait: a small service took 38 % more processor time)
     GoWaits,
     /// CPython 3.9 to 3.13, asyncio, trio, gevent: where contexts are made (about 2 µs each), and greenlets (about 1 µs each); with
-    /// uvloop, also where it is asked to write, and behind each callback (about 1 µs each)
+    /// uvloop, also where it is asked to write, and after each callback (about 1 µs each)
     Python,
     /// Tokio: where tasks are woken (about 1 µs each) and made (about 4 µs each), which tells for which task a client's own one
     /// sends: hyper, reqwest

@@ -15,7 +15,7 @@ use wakepath_model::rows::{Event, LossRow};
 use wakepath_present::losses::Loss;
 use wakepath_present::sniff::SenderView;
 
-/// How long a frame may come after those behind it.
+/// How long a frame may come after those after it.
 const LATE_NS: u64 = 1_000_000_000;
 /// Bytes of frames that are kept until their sender says who it is: a second's, which is how often it does.
 const HELD_BYTES_MAX: usize = 512 << 10;

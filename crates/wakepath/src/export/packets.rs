@@ -15,7 +15,7 @@ use wakepath_present::text::escaped;
 use wakepath_present::units::counted;
 use wakepath_wire::packet::Packet;
 
-/// Packets this long (ns) before and behind what an endpoint saw of an exchange are taken for its own: on their way,
+/// Packets this long (ns) before and after what an endpoint saw of an exchange are taken for its own: on their way,
 /// acknowledgements, and what two clocks differ by. Of what a sniffer saw, first and last packets are known.
 const MARGIN_NS: i64 = 1_000_000;
 

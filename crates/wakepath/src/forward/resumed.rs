@@ -186,7 +186,7 @@ fn speak(stream: TcpStream, shared: &Arc<Shared>) -> std::io::Result<()> {
     let mut out = &stream;
     let hello = {
         let mut queue = shared.lock();
-        // and again behind all frames: only there it says how many there were
+        // and again after all frames: only there it says how many there were
         queue.is_hello_due = true;
         queue.hello.clone()
     };

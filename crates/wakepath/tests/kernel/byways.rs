@@ -1,4 +1,4 @@
-//! Bytes that move in another task than their owner's, behind the socket's calls, or with a listener shared by several.
+//! Bytes that move in another task than their owner's, after the socket's calls, or with a listener shared by several.
 
 use crate::flows::{Namespaces, inside};
 use crate::harness::*;

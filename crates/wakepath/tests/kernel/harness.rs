@@ -305,7 +305,7 @@ impl Trace {
             .collect()
     }
 
-    /// The endpoint behind a descriptor, by the ids that the recorder may have given it.
+    /// The endpoint after a descriptor, by the ids that the recorder may have given it.
     pub fn flow(&self, ids: [EndpointId; 2]) -> EndpointId {
         let known = |i: &EndpointId| self.ops.iter().any(|o| o.flow == *i) || self.endpoint(*i).is_some();
         ids.into_iter().find(known).unwrap_or_else(|| panic!("no trace of flow {ids:x?}"))

@@ -21,7 +21,7 @@ fn annotations_are_heard_in_every_language() {
     let programs = unrecorded(|| annotated::programs(dir.path(), "marks::says"));
     for backend in BACKENDS {
         for p in programs.iter().filter(|p| p.has_probes) {
-            // directly, where the recorder knows the program; and behind another one, where it learns of it
+            // directly, where the recorder knows the program; and after another one, where it learns of it
             for behind in [&[][..], &["env"][..]] {
                 let command = ["--"].into_iter().chain(behind.iter().copied());
                 let command: Vec<&str> = command.chain(p.command.iter().map(String::as_str)).collect();

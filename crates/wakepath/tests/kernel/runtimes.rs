@@ -411,7 +411,7 @@ fn streams_of_http2_are_told_apart_on_both_sides() {
     check_go("http2", &["--runtimes=go"], 2);
 }
 
-/// Behind a channel with room, without, behind one that gives numbers alone; and workers that end soon.
+/// After a channel with room, without, after one that gives numbers alone; and workers that end soon.
 #[test]
 fn what_a_worker_does_between_an_item_and_what_it_hands_back_is_for_the_items_request() {
     let Some(program) = service() else { return };

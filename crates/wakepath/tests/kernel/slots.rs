@@ -1,4 +1,4 @@
-//! The states that the kernel's programs keep of connections: whose slots collide, and who is read behind a reset.
+//! The states that the kernel's programs keep of connections: whose slots collide, and who is read after a reset.
 
 use crate::harness::*;
 use crate::net::*;

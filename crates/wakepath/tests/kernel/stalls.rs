@@ -204,7 +204,7 @@ fn a_pinned_virtual_thread_has_its_carriers_wait() {
     let classes = tempfile::tempdir().expect("a folder");
     let Some(program) = java_service("21", classes.path(), "testbeds/stalls/Stalls.java", "Stalls") else { return };
     let parked = |s: &Slice| s.reason.is_some_and(|r| r.contains("logical task ran on no thread"));
-    // behind the wait it calls another service, for which it leaves its thread
+    // after the wait it calls another service, for which it leaves its thread
     let source = [env!("CARGO_MANIFEST_DIR"), "../../testbeds/stalls/service.py"].iter().collect::<PathBuf>();
     let down = serve(&[PathBuf::from("/usr/bin/python3"), source], &[]);
     let calling = [&program[..], &[PathBuf::from(down.1.to_string())]].concat();

@@ -147,7 +147,7 @@ fn streams_in_long_operations_on_a_unix_socket_are_seen_whole() {
 }
 
 /// Clients that share a connection to Redis write a few commands at once, and the server reads what many of them wrote, up to 16 KiB. The
-/// first reply is a list, whose end is known behind the heads of the others.
+/// first reply is a list, whose end is known after the heads of the others.
 #[test]
 fn commands_that_are_read_at_once_are_seen_whole() {
     const COMMANDS: usize = 80;

@@ -58,7 +58,7 @@ fn datagrams_that_get_lost_are_counted_and_the_others_are_right() -> Tested {
     let (file, here, there) = (shop_file(dir.path()), dir.path().join("here"), dir.path().join("there"));
     sniff_file(&file, &here);
     let (running, address) = collector(dir.path(), &["-o", path(&there), "--json"]);
-    // every fourth does not pass, every fifth passes twice, every seventh behind the next
+    // every fourth does not pass, every fifth passes twice, every seventh after the next
     let relay = UdpRelay::start(address);
     let sent = forward(&file, relay.address(), &[]);
     relay.finish();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Loses every fourth datagram, doubles every fifth and puts every seventh behind the next.
+/// Loses every fourth datagram, doubles every fifth and puts every seventh after the next.
 pub struct UdpRelay {
     address: SocketAddr,
     stop: Arc<AtomicBool>,

@@ -101,7 +101,7 @@ impl Environment {
                 self.strings[n] = p.as_ptr().cast();
                 n += 1;
             }
-            // the program's own libraries stay, behind this one
+            // the program's own libraries stay, after this one
             Some((at, s)) => {
                 let rest = &s[PRELOAD_NAME.len()..];
                 let len = PRELOAD_NAME.len() + path;

@@ -260,7 +260,7 @@ fn submitted(calls: *const *const Asked, n: usize) {
     }
 }
 
-/// `syscall` but for calls that make a task; variadic in C, see `fcntl`. What changes descriptors behind our back is
+/// `syscall` but for calls that make a task; variadic in C, see `fcntl`. What changes descriptors after our back is
 /// noticed.
 ///
 /// # Safety

@@ -1,7 +1,7 @@
 //! Plaintext at the calls of TLS libraries (OpenSSL, GnuTLS).
 //!
 //! A program may have several such libraries, one of its own and one in each plug-in. So the real function is the one that
-//! the *caller* would have got: behind this library in the global scope, else in the caller's own scope. The caller is
+//! the *caller* would have got: after this library in the global scope, else in the caller's own scope. The caller is
 //! known by the return address, which a few instructions hand on.
 //!
 //! What the TLS library itself does on the socket during such a call is not told: its bytes are the same ones, encrypted.
@@ -215,7 +215,7 @@ unsafe fn on_session(
 }
 
 /// # Safety
-/// As `SSL_read`'s and `SSL_write`'s, with the return address behind.
+/// As `SSL_read`'s and `SSL_write`'s, with the return address after them.
 unsafe fn by_count(f: &Function, s: *mut c_void, buf: *mut c_void, n: c_int, caller: usize, sent: bool) -> c_int {
     let plain = |real: usize| {
         // SAFETY: the address of the function of this name, and the program's own arguments
@@ -227,7 +227,7 @@ unsafe fn by_count(f: &Function, s: *mut c_void, buf: *mut c_void, n: c_int, cal
 }
 
 /// # Safety
-/// As `SSL_do_handshake`'s, with the return address behind.
+/// As `SSL_do_handshake`'s, with the return address after them.
 unsafe fn handshake(f: &Function, s: *mut c_void, caller: usize) -> c_int {
     let plain = |real: usize| {
         // SAFETY: the address of the function of this name, and the program's own session
@@ -238,7 +238,7 @@ unsafe fn handshake(f: &Function, s: *mut c_void, caller: usize) -> c_int {
 }
 
 /// # Safety
-/// As `gnutls_record_recv`'s and `gnutls_record_send`'s, with the return address behind.
+/// As `gnutls_record_recv`'s and `gnutls_record_send`'s, with the return address after them.
 unsafe fn by_size(f: &Function, s: *mut c_void, buf: *mut c_void, n: usize, caller: usize, sent: bool) -> isize {
     let plain = |real: usize| {
         // SAFETY: the address of the function of this name, and the program's own arguments
@@ -251,7 +251,7 @@ unsafe fn by_size(f: &Function, s: *mut c_void, buf: *mut c_void, n: usize, call
 }
 
 /// # Safety
-/// As `SSL_read_ex`'s and `SSL_write_ex`'s, with the return address behind.
+/// As `SSL_read_ex`'s and `SSL_write_ex`'s, with the return address after them.
 unsafe fn with_size(
     f: &Function,
     (s, buf): (*mut c_void, *mut c_void),
@@ -280,7 +280,7 @@ macro_rules! with_return_address {
             /// As the C function's own.
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
-            // SAFETY: the return address goes into the register behind the last argument's; nothing else is touched
+            // SAFETY: the return address goes into the register after the last argument's; nothing else is touched
             pub unsafe extern "C" fn $name() {
                 #[cfg(target_arch = "x86_64")]
                 core::arch::naked_asm!(concat!("mov ", $x86, ", [rsp]"), "jmp {f}", f = sym $handler);

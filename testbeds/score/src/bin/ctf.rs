@@ -338,7 +338,7 @@ impl RowSink for Nowhere {
     }
 }
 
-/// Puts a repetition behind the one before; makes rows, or only counts.
+/// Puts a repetition after the one before; makes rows, or only counts.
 struct Later {
     importer: Option<Importer<Nowhere>>,
     by: u64,

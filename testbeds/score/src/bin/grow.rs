@@ -157,7 +157,7 @@ fn task_max(host: &Host) -> u32 {
 const TCP: u16 = 6;
 
 /// What a repetition must end with: the ends and tasks that were there until the recording's end, as those of the
-/// snapshot. Without that each repetition would leave them behind for ever.
+/// snapshot. Without that each repetition would leave them after for ever.
 fn endings(host: &Host, at: MonoNs) -> Vec<Event> {
     let (mut ends, mut tasks): (FxHashMap<EndpointId, Option<Event>>, FxHashMap<TaskId, Option<Event>>) =
         Default::default();

@@ -1,4 +1,4 @@
-//! Names a slice: what it was spent on and where, by the outermost wait in which it lies or by what went on behind that.
+//! Names a slice: what it was spent on and where, by the outermost wait in which it lies or by what went on after that.
 
 use super::{Detail, INTERPRETER, LOCK_ERRORS, Outer, Place, Reader, What};
 use super::{is_flush, port_of, stable};
@@ -73,7 +73,7 @@ impl<'n> Naming<'n> {
         (self.what(cause, service, self.slice.host), Detail { serving: self.serving(cause), object, ..self.detail() })
     }
 
-    /// The wait itself, where that says more than what went on behind it.
+    /// The wait itself, where that says more than what went on after it.
     fn by_wait(&self, o: &Outer) -> Option<(What, Detail)> {
         let s = self.slice;
         let named = |cause, detail| Some((self.what(cause, self.service(o.waiter), o.waiter.0), detail));
@@ -126,7 +126,7 @@ impl<'n> Naming<'n> {
         None
     }
 
-    /// What went on behind a wait for another's work.
+    /// What went on after a wait for another's work.
     fn by_work_behind(&self) -> (What, Detail) {
         let s = self.slice;
         let cause = self.reader.leaf(s);

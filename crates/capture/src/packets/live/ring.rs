@@ -18,7 +18,7 @@ const BLOCK_MAX: usize = 1 << 20;
 const TAG_BYTES: usize = 4;
 /// Length of the two addresses that a VLAN tag follows.
 const ADDRESSES_BYTES: usize = 12;
-/// Where the kernel puts the link-layer address, behind the packet's header.
+/// Where the kernel puts the link-layer address, after the packet's header.
 const ADDRESS_AT: usize = size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 
 /// What packets can be had of an interface.
@@ -69,7 +69,7 @@ pub struct Frame<'a> {
     pub hardware: u16,
     /// `PACKET_HOST`, `PACKET_OUTGOING` and so on.
     pub kind: u8,
-    /// Protocol behind the link layer, `ETH_P_…`.
+    /// Protocol after the link layer, `ETH_P_…`.
     pub protocol: u16,
     length: u32,
     tag: Option<[u8; TAG_BYTES]>,

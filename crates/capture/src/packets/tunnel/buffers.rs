@@ -132,7 +132,7 @@ impl Buffers {
         if is_v6 {
             return (Ipv6Addr::from(a.sin6_addr.s6_addr).into(), port);
         }
-        // both structures have the port at the same place, and this one the address behind it
+        // both structures have the port at the same place, and this one the address after it
         (Ipv4Addr::from(a.sin6_flowinfo.to_ne_bytes()).into(), port)
     }
 

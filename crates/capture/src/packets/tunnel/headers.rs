@@ -12,7 +12,7 @@ const IPV6: u16 = 0x86dd;
 const ERSPAN_II: u16 = 0x88be;
 const ERSPAN_III: u16 = 0x22eb;
 
-/// Writes an IP header to the end of `room`, for a payload of that length behind it; its length.
+/// Writes an IP header to the end of `room`, for a payload of that length after it; its length.
 pub fn put_ip(room: &mut [u8], payload_bytes: usize, protocol: u8, from: IpAddr, to: IpAddr) -> usize {
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {

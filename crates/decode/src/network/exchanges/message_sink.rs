@@ -97,7 +97,7 @@ impl<S: RowSink> Sink for MessageSink<'_, S> {
         let d = dir.index();
         let is =
             |o: &Open| o.parts[d].begun && !o.parts[d].done && start == [o.row.request_start, o.row.reply_start][d];
-        // Requests end behind all others, replies before them.
+        // Requests end after all others, replies before them.
         let found = if d == 0 { tracker.opens.iter().rposition(is) } else { tracker.opens.iter().position(is) };
         let lost = how == EndHow::Lost;
         let Some(i) = found else { return };

@@ -142,7 +142,7 @@ fn carry_what_tshark_says(files: &[PathBuf]) {
 #[test]
 fn packets_carry_what_tshark_says() {
     let mut files: Vec<PathBuf> = folders(GOLDEN).into_iter().map(|f| f.join("capture.pcap")).collect();
-    // tshark does not look behind the cut of a snapped capture as far as this does.
+    // tshark does not look after the cut of a snapped capture as far as this does.
     files.retain(|file| !file.parent().is_some_and(|p| p.ends_with("snapped")));
     files.extend(data::own_captures());
     carry_what_tshark_says(&files);

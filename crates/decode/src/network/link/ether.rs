@@ -101,14 +101,14 @@ pub(super) fn inside(number: u16, walk: &mut Walk<'_>) -> Result<Layer, Stop> {
         0x8926 => walk.next::<6>().map(|tag| Layer::Type(u16::from_be_bytes([tag[4], tag[5]]))),
         0x893f => walk.next::<8>().map(|tag| Layer::Type(u16::from_be_bytes([tag[6], tag[7]]))),
         0x894f => nsh(walk),
-        // What a web cache is handed (WCCP): in version 2 behind four bytes of its own.
+        // What a web cache is handed (WCCP): in version 2 after four bytes of its own.
         0x883e => {
             if walk.head::<1>()?[0] >> 4 != 4 {
                 walk.skip(4)?;
             }
             Ok(Layer::Ip)
         }
-        // A length: IEEE 802.3 with LLC, and behind it an EtherType if that is SNAP.
+        // A length: IEEE 802.3 with LLC, and after it an EtherType if that is SNAP.
         0..=0x05dc => llc(walk),
         _ => unread(number),
     }

@@ -444,7 +444,7 @@ fn fragments_that_contradict_each_other_give_nothing() {
     frames.extend(pieces(&other, &[(96, 208)], false));
     let seen = see_frames(&frames);
     assert_eq!((seen.got.len(), &seen.defects[..]), (0, &[id::NET_FRAGMENT][..]));
-    // Behind the end, a second end, not of eights, and longer than a datagram can be.
+    // After the end, a second end, not of eights, and longer than a datagram can be.
     for parts in [&[(104, 208), (208, 216)][..], &[(0, 13)]] {
         let seen = see_frames(&pieces(&[1; 216], parts, false));
         assert!(seen.got.is_empty() || parts.len() > 1, "{parts:?}");

@@ -44,7 +44,7 @@ pub(crate) struct Direction {
     pub zero_windows: u32,
     /// Numbers are known.
     pub started: bool,
-    /// The first byte is that behind the SYN.
+    /// The first byte is that after the SYN.
     pub exact: bool,
     /// When its SYN passed last, 0 = never.
     pub(super) opened: MonoNs,

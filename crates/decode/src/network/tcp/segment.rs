@@ -1,4 +1,4 @@
-//! A segment: the header of TCP and the payload behind it.
+//! A segment: the header of TCP and the payload after it.
 
 use wakepath_model::ids::MonoNs;
 

@@ -6,7 +6,7 @@ use std::hint::select_unpredictable;
 /// Streams in order of the time of their next event; of equal times the stream of the lower number is first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Merge {
-    /// The winner at 0, at each node behind it the loser of its two sides. Times since `base` are above the stream's
+    /// The winner at 0, at each node after it the loser of its two sides. Times since `base` are above the stream's
     /// number, so that one comparison of one word decides.
     nodes: Vec<u64>,
     base: u64,
@@ -18,9 +18,9 @@ pub(super) struct Merge {
 const END: u64 = u64::MAX;
 /// Bits of a stream's number.
 const STREAM_BITS: u32 = 16;
-/// Times as late as this or later (three days behind the base) are told apart when they come first.
+/// Times as late as this or later (three days after the base) are told apart when they come first.
 const FAR: u64 = (END >> STREAM_BITS) - 1;
-/// How far streams may go back behind the first one and still be told apart.
+/// How far streams may go back after the first one and still be told apart.
 const BACK: u64 = 1 << 46;
 
 impl Merge {
@@ -38,7 +38,7 @@ impl Merge {
     fn build(&mut self) {
         self.base = self.times.iter().flatten().min().map_or(0, |at| at.saturating_sub(BACK));
         let width = self.times.len().next_power_of_two();
-        // winners of each node, the leaves behind the nodes
+        // winners of each node, the leaves after the nodes
         let mut winners = vec![END; 2 * width];
         for (stream, at) in self.times.iter().enumerate() {
             winners[width + stream] = self.key(*at, stream);

@@ -83,7 +83,7 @@ impl Planner {
     }
 
     /// Makes a program of types that follow each other, from a position of which `known` is known. Gives its number and
-    /// what is known behind it.
+    /// what is known after it.
     pub fn part(&mut self, types: &[(Scope, Option<&Type>)], known: Known, wanted: Wanted) -> Result<(usize, Known)> {
         self.parts.push(Program::default());
         self.known = known;

@@ -45,7 +45,7 @@ pub(super) enum Op {
         stride: u64,
         out: u8,
     },
-    /// The ops behind it up to `end`, so many times.
+    /// The ops after it up to `end`, so many times.
     Loop {
         count: Count,
         end: u32,
@@ -215,7 +215,7 @@ impl Program {
         self.gets = kept;
     }
 
-    /// Reads from bit `at` of `data`, of which the first `limit` bits belong to the packet, and gives the bit behind.
+    /// Reads from bit `at` of `data`, of which the first `limit` bits belong to the packet, and gives the bit after them.
     #[inline]
     pub fn run(&self, data: &[u8], at: u64, limit: u64, found: &mut Found) -> Result<u64, Stop> {
         let limit = limit.min(data.len() as u64 * 8);
@@ -290,7 +290,7 @@ impl Program {
     }
 }
 
-/// Steps over a text that ends with a zero of `unit` bytes; where it is goes to `out`. The position behind it.
+/// Steps over a text that ends with a zero of `unit` bytes; where it is goes to `out`. The position after it.
 #[inline]
 fn text(unit: u8, out: u8, data: &[u8], at: u64, limit: u64, found: &mut Found) -> Result<u64, Stop> {
     let start = (at / 8) as usize;

@@ -159,7 +159,7 @@ impl StreamReader {
     }
 
     fn stream(&self) -> Option<u64> {
-        // outputs of the header are still there behind the context's program
+        // outputs of the header are still there after the context's program
         self.found.int(out(role::STREAM))
     }
 

@@ -160,7 +160,7 @@ impl Parser<'_> {
         Ok(out)
     }
 
-    /// What stands between braces, behind the opening one.
+    /// What stands between braces, after the opening one.
     fn attributes(&mut self) -> Result<Attributes> {
         self.scopes.push(FxHashMap::default());
         let mut out = Vec::new();
@@ -206,7 +206,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A type, without any declarator behind it.
+    /// A type, without any declarator after it.
     fn specifier(&mut self) -> Result<Type> {
         let name = match &self.token {
             Token::Word(w) => w.clone(),
@@ -353,7 +353,7 @@ impl Parser<'_> {
         Ok(out)
     }
 
-    /// The name behind `struct`, `variant` or `enum`, if there is one.
+    /// The name after `struct`, `variant` or `enum`, if there is one.
     fn tag(&mut self) -> Result<Option<String>> {
         if matches!(self.token, Token::Word(_)) { self.word().map(Some) } else { Ok(None) }
     }

@@ -79,7 +79,7 @@ impl Unit {
 }
 
 impl Interface {
-    /// ns since 1970 of a time as blocks have it; `None` where that is before 1970 or behind 2262.
+    /// ns since 1970 of a time as blocks have it; `None` where that is before 1970 or after 2262.
     #[inline]
     fn ns(&self, high: u32, low: u32) -> Option<u64> {
         let time = u64::from(high) << 32 | u64::from(low);

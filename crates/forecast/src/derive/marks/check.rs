@@ -108,7 +108,7 @@ impl Life {
 pub(super) fn lives(first: &First, gone: &[u32], (_, end): (i64, i64), out: &mut Warnings) {
     for (m, life) in (0u32..).zip(&first.lives) {
         let Some((from, last)) = life.span else { continue };
-        // a machine that has nothing to do for most of the time and never says so; behind a producer that waits for
+        // a machine that has nothing to do for most of the time and never says so; after a producer that waits for
         // room a queue is empty for a moment only
         if let Some((queue, at)) = life.first_dequeue
             && life.waits == 0

@@ -10,7 +10,7 @@ struct Source {
     last: i64,
 }
 
-/// The sources, each with a queue and a script behind those of the machines.
+/// The sources, each with a queue and a script after those of the machines.
 pub(super) struct Elsewhere {
     begin: i64,
     first_queue: u32,

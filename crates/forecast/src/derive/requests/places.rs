@@ -14,7 +14,7 @@ const WAITS_MIN: usize = 30;
 const HIDDEN_MIN: f64 = 0.25;
 /// Waits that hardly depend on how many are in progress (their correlation, 0 to 1) are no queue's.
 const INDEPENDENT: f64 = 0.2;
-/// Who mostly finds fewer others in progress than this waits behind none of them.
+/// Who mostly finds fewer others in progress than this waits after none of them.
 const ALONE: f64 = 0.5;
 /// Where the number in progress varies by less (standard deviation), it tells nothing.
 const VARIES: f64 = 0.5;
@@ -251,7 +251,7 @@ mod tests {
         let all = (0..200u64).map(|n| job(n / 10 * 100 * MS + n % 10 * MS / 10, 5 * MS + n * 7919 % MS, MS / 10));
         assert_eq!(told(all.collect()), None);
         assert_eq!(told((0..200u64).map(|n| job(n * 10 * MS, MS, 9 * MS)).collect()), None, "a tenth");
-        // nobody else is there to wait behind
+        // nobody else is there to wait for
         assert_eq!(told((0..200u64).map(|n| job(n * 10 * MS, 5 * MS, MS)).collect()), None);
     }
 }

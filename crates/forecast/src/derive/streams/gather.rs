@@ -162,7 +162,7 @@ impl Reading<'_> {
             && let Some(last) = self.last
         {
             keep(&mut seen.reader_wakes, &mut seen.is_cut, w.at.0.saturating_sub(w.woken.0));
-            // 32 bits of the number; bytes that arrive are never far behind what was read
+            // 32 bits of the number; bytes that arrive are never far after what was read
             let more = w.rcv_seq.wrapping_sub(last as u32);
             if more < 1 << 31 {
                 let at = index.common(host, w.woken).0;
