@@ -440,6 +440,9 @@ defects! {
     FOLDER_FRAME = "folder.bad_frame", Error, EVERYTHING,
         "A frame's checksum is right but its contents contradict its header.",
         "Report it with the tool version that wakepath.json names.";
+    FOLDER_CODE = "folder.unknown_code", Error, EVERYTHING,
+        "A row has a number whose meaning this version does not know; its frame was left out.",
+        "Read the folder with the version that wrote it, or a later one.";
     FOLDER_UNKNOWN_FRAME = "folder.unknown_frame", Warning, EVERYTHING,
         "A frame of a kind that this version does not know was left out.",
         "Read the folder with the version that wrote it, or a later one.";

@@ -86,6 +86,11 @@ macro_rules! tables {
             pub fn are_rows(self, words: &[u64]) -> bool {
                 match self { $(Table::$name => try_cast_slice::<u64, $row>(words).is_ok()),* }
             }
+            /// What keeps words from being its rows, where [`Table::are_rows`] says that they are none: the first number that no
+            /// code has, with its row (from 0), its field and its code.
+            pub fn unknown_code(self, words: &[u64]) -> Option<String> {
+                match self { $(Table::$name => unknown_code::<$row>(words)),* }
+            }
             /// A row of it in which nothing is said.
             #[cfg(test)]
             fn blank(self) -> Event { match self { $(Table::$name => Event::$name(Default::default())),* } }
@@ -204,6 +209,16 @@ tables! {
     Stay = 27 => StayRow, "stays";
 }
 
+/// [`Table::unknown_code`] of the table whose rows are `R`.
+fn unknown_code<R: Row>(words: &[u64]) -> Option<String> {
+    let rows = bytemuck::cast_slice::<u64, u8>(words).chunks_exact(size_of::<R>());
+    rows.enumerate().find_map(|(i, row)| {
+        let found = R::FIELDS.iter().find_map(|f| Some((f, f.unknown(row)?)));
+        found
+            .map(|(f, number)| format!("row {i} of {}: {}: {number} is no known {}", R::TABLE.name(), f.name, f.stored))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,6 +241,10 @@ mod tests {
         assert!(Table::Op.are_rows(&words));
         bytemuck::cast_slice_mut::<u64, u8>(&mut words)[std::mem::offset_of!(OpRow, kind)] = 200;
         assert!(!Table::Op.are_rows(&words) && Event::read(Table::Op, bytemuck::cast_slice(&words)).is_none());
+        assert_eq!(
+            Table::Op.unknown_code(&words).as_deref(),
+            Some("row 0 of operations: kind: 200 is no known OpKind")
+        );
         let unknown = OpKind::try_from(200).expect_err("no kind");
         assert_eq!(unknown.to_string(), "200 is no known OpKind");
         assert_eq!(OpKind::try_from(5), Ok(OpKind::Close));

@@ -5,6 +5,8 @@
 //! column of its own name; its kind follows from its type.
 
 use crate::ids::{EndpointId, MonoNs, SniffedFlowId, StrId, TaskId};
+use bytemuck::CheckedBitPattern;
+use bytemuck::checked::try_pod_read_unaligned;
 use std::borrow::Cow;
 
 /// A number as a word for people; empty where it stands for none.
@@ -97,7 +99,7 @@ pub enum Way {
 }
 
 /// What fields are made of.
-pub trait Cell: Copy {
+pub trait Cell: Copy + CheckedBitPattern {
     /// How many columns it is; two are by direction, to the server and to the client.
     const COLUMNS: usize = 1;
     /// What their values are.
@@ -151,7 +153,10 @@ impl Cell for [u32; 2] {
 }
 
 /// Bytes are no column: addresses, of which others are made, and room that is zero.
-impl<const N: usize> Cell for [u8; N] {
+impl<const N: usize> Cell for [u8; N]
+where
+    [u8; N]: CheckedBitPattern,
+{
     const COLUMNS: usize = 0;
     const KIND: Kind = Kind::Text;
     fn value(self, _: usize) -> Value {
@@ -204,6 +209,8 @@ pub struct Field<R: 'static> {
     pub id: Id,
     /// How the word that it is, or is part of, is packed.
     pub way: Way,
+    bytes: usize,
+    known: fn(&[u8]) -> bool,
     names: [&'static str; 2],
     columns: usize,
     kind: Kind,
@@ -231,6 +238,8 @@ impl<R: Copy> Field<R> {
             id: T::ID,
             // all rows begin with their time, which has columns of its own
             way: if at == 0 { Way::Step } else { Way::Plain },
+            bytes: size_of::<T>(),
+            known: |bytes| try_pod_read_unaligned::<T>(bytes).is_ok(),
             names: if T::COLUMNS == 2 { [names[1], names[2]] } else { [names[0], ""] },
             columns: if at == 0 { 0 } else { T::COLUMNS },
             kind: T::KIND,
@@ -315,6 +324,13 @@ impl<R: Copy> Field<R> {
     pub const fn also(mut self, columns: &'static [Computed<R>]) -> Self {
         self.also = columns;
         self
+    }
+
+    /// The number that it has in a row of these bytes, if it is a code's and none that we know.
+    pub fn unknown(&self, row: &[u8]) -> Option<u64> {
+        let bytes = &row[self.at..self.at + self.bytes];
+        let number = || bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
+        (!(self.known)(bytes)).then(number)
     }
 
     /// Its columns.

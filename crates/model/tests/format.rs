@@ -11,8 +11,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use wakepath_model::folder::{Folder, FolderWriter, TableSet};
-use wakepath_model::rows::{Event, Table};
+use wakepath_model::folder::{Durability, Folder, FolderWriter, TableSet};
+use wakepath_model::ids::{MonoNs, StrId, TaskId};
+use wakepath_model::rows::{Event, Row, Table};
+use wakepath_model::table;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -133,5 +135,57 @@ fn a_folder_of_this_version_reads_as_it_was_meant() -> Outcome {
     let written: Vec<Event> = rows.into_iter().map(|(_, row)| row).collect();
     assert_eq!(read, written);
     assert!(folder.defects().is_empty(), "{:?}", folder.defects());
+    Ok(())
+}
+
+table! {
+    /// A [`wakepath_model::rows::StackRow`] of a later version, which knows more causes.
+    LaterRow {
+        /// When it ran again.
+        at: MonoNs,
+        /// When it stopped running.
+        blocked: MonoNs => near(),
+        /// Who waited.
+        task: TaskId,
+        /// Return addresses.
+        frames: StrId,
+        /// System call number.
+        syscall: u16,
+        /// What ended it.
+        cause: u8,
+        /// Zero.
+        pad: [u8; 5],
+    }
+}
+
+impl Row for LaterRow {
+    const TABLE: Table = Table::Stack;
+    const STRINGS: &'static [usize] = Table::Stack.strings();
+    const TASKS: &'static [usize] = Table::Stack.tasks();
+    fn at(&self) -> MonoNs {
+        self.at
+    }
+}
+
+#[test]
+fn a_number_of_a_later_version_costs_its_frame_and_is_named() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t");
+    let mut writer = FolderWriter::create(&path, host("web", "b1"), options())?;
+    for (at, cause) in [(1, 3), (2, 3), (3, 200)] {
+        writer.push(&LaterRow { at: MonoNs(at), task: TaskId(1), cause, ..LaterRow::default() });
+    }
+    writer.flush(Durability::Write)?;
+    writer.push(&LaterRow { at: MonoNs(4), task: TaskId(1), cause: 4, ..LaterRow::default() });
+    writer.close()?;
+    let folder = Folder::open(&[&path])?;
+    let events: Vec<Event> = folder.hosts()[0].events(TableSet::ALL, ..).collect();
+    let lost = events.iter().find_map(|e| if let Event::Loss(r) = e { Some((r.count, r.from, r.at)) } else { None });
+    assert_eq!(lost, Some((3, MonoNs(1), MonoNs(3))), "{events:?}");
+    assert_eq!(events.iter().filter(|e| e.table() == Table::Stack).count(), 1, "what came after it is read");
+    let defects = folder.defects();
+    assert_eq!(defects.iter().map(|d| (d.defect.id, d.count)).collect::<Vec<_>>(), [("folder.unknown_code", 1)]);
+    let place = defects[0].first.as_ref().expect("a place").to_string();
+    assert!(place.ends_with(" (row 2 of stacks: cause: 200 is no known EndedBy)"), "{place}");
     Ok(())
 }

@@ -13,11 +13,14 @@ pub struct Location {
     pub file: Arc<Path>,
     /// Byte offset in it.
     pub offset: u64,
+    /// What there, in words for people; empty where the place says it all.
+    pub what: String,
 }
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}", self.file.display(), self.offset)
+        write!(f, "{} at byte {}", self.file.display(), self.offset)?;
+        if self.what.is_empty() { Ok(()) } else { write!(f, " ({})", self.what) }
     }
 }
 
@@ -39,13 +42,18 @@ pub struct Ledger(Arc<Mutex<BTreeMap<&'static str, DefectCount>>>);
 impl Ledger {
     /// Counts `count` of the defect `id`; an id that is not in [`ALL`] is a fault of ours and is not counted.
     pub fn add(&self, id: &str, count: u64, place: Option<(&Path, u64)>) {
+        self.add_what(id, count, place, String::new);
+    }
+
+    /// The same; `what` says what was met at the place, and is asked only where that is the first.
+    pub fn add_what(&self, id: &str, count: u64, place: Option<(&Path, u64)>, what: impl FnOnce() -> String) {
         debug_assert!(find(id).is_some(), "{id} is not in the list of defects");
         let Some(defect) = find(id) else { return };
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = counts.entry(defect.id).or_insert_with(|| DefectCount {
             defect,
             count: 0,
-            first: place.map(|(file, offset)| Location { file: Arc::from(PathBuf::from(file)), offset }),
+            first: place.map(|(file, offset)| Location { file: Arc::from(PathBuf::from(file)), offset, what: what() }),
         });
         entry.count = entry.count.saturating_add(count);
     }

@@ -477,6 +477,12 @@ impl Host {
         (0..self.frames.len() as u32).filter(|i| wanted(&self.frames[*i as usize].header)).collect()
     }
 
+    /// Counts a frame with a number that no code has; `what` says which.
+    pub(super) fn unknown_code(&self, frame: &FrameRef, what: impl FnOnce() -> String) {
+        let place = (&*self.files[frame.file as usize].path, frame.at);
+        self.ledger.add_what(id::FOLDER_CODE, 1, Some(place), what);
+    }
+
     /// Counts a defect at a frame.
     pub(super) fn defect(&self, what: &str, count: u64, frame: &FrameRef) {
         self.ledger.add(what, count, Some((&self.files[frame.file as usize].path, frame.at)));

@@ -88,7 +88,7 @@ impl FrameReader {
         }
         let used = &mut words[..width * count];
         if !table.are_rows(used) {
-            host.defect(id::FOLDER_FRAME, 1, frame);
+            host.unknown_code(frame, || table.unknown_code(used).unwrap_or_default());
             return None;
         }
         let recording = &host.recordings[host.files[frame.file as usize].recording];
