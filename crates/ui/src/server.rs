@@ -142,7 +142,8 @@ pub(crate) async fn accept(listener: tokio::net::TcpListener, router: Router, li
         };
         let service = TowerToHyperService::new(router.clone());
         let mut server = http1::Builder::new();
-        server.timer(TokioTimer::new()).header_read_timeout(limits.head);
+        // who has asked may close its side, and still waits for the answer
+        server.timer(TokioTimer::new()).header_read_timeout(limits.head).half_close(true);
         let connection = server.serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
             // how it ends is the client's affair
