@@ -225,7 +225,7 @@ const UNREAD: &str = "answer not read";
 
 /// Whether a call's connection ended before its answer was complete, where the protocol owes one.
 fn is_unanswered(e: &Exchange) -> bool {
-    let is_owed = e.protocol != StrId::EMPTY && !e.one_way && !e.murky && !e.is_by_direction();
+    let is_owed = e.protocol != StrId::EMPTY && !e.one_way && !e.has_unclear_borders && !e.is_by_direction();
     is_owed && (e.reset || e.cut) && !e.unfinished
 }
 

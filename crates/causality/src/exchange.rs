@@ -341,7 +341,8 @@ impl<S: Steps> Engine<S> {
                 ep.replies.explained_to = r.start;
             }
         }
-        let (murky, messages, interleaves) = (ep.traits.murky, ep.traits.messages, ep.traits.interleaves);
+        let (has_unclear_borders, messages, interleaves) =
+            (ep.traits.has_unclear_borders, ep.traits.messages, ep.traits.interleaves);
         let (is_unframed, may_interleave) = (ep.traits.unframed.is_some(), ep.may_interleave());
         if interleaves && !sent {
             self.steps.read_frames(r.actor());
@@ -355,7 +356,7 @@ impl<S: Steps> Engine<S> {
         if is_unframed && is_request && side == Side::Client {
             self.went_unseen(r.actor(), may_interleave, r.at);
         }
-        if murky {
+        if has_unclear_borders {
             if is_request && side == Side::Client {
                 self.steps.unclear(&self.xs, side, r.actor(), r.at);
             }
@@ -421,7 +422,7 @@ impl<S: Steps> Engine<S> {
         }
         e.process = self.steps.process_of(e.actor);
         e.is_internal = self.is_to_itself(flow, e.actor);
-        e.murky |= self.eps.get(&flow).is_some_and(|ep| ep.traits.is_shared);
+        e.has_unclear_borders |= self.eps.get(&flow).is_some_and(|ep| ep.traits.is_shared);
         let ep = self.eps.at(flow, at);
         e.client.opening = ep.traits.opening.take().filter(|o| e.side == Side::Client && o.is_by(e.actor));
         let x = self.xs.insert(e);

@@ -131,7 +131,7 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         queued: Queued::No,
         process: wakepath_causality::process::ProcessId::UNKNOWN,
         witness: (WitnessKind::None, 0),
-        murky: false,
+        has_unclear_borders: false,
         client: ByClient::default(),
         is_internal: false,
         received_to: 0,

@@ -159,7 +159,7 @@ impl Marks {
     /// nothing of it.
     fn list_of_turns(&self, h: &Half) -> Option<&Vec<(u64, Rid)>> {
         let has_streams = h.exchange.witness.0 == WitnessKind::Http2;
-        self.list(h).filter(|_| !h.exchange.murky && !has_streams)
+        self.list(h).filter(|_| !h.exchange.has_unclear_borders && !has_streams)
     }
 
     fn list(&self, h: &Half) -> Option<&Vec<(u64, Rid)>> {

@@ -177,7 +177,7 @@ fn as_row(e: &Exchange, host: HostId, is_over: bool) -> SniffedExchangeRow {
     row.what = match e {
         _ if e.one_way => ExchangeKind::NoReply,
         _ if e.replied => ExchangeKind::Answered,
-        _ if e.murky => ExchangeKind::ReplyMissed,
+        _ if e.has_unclear_borders => ExchangeKind::ReplyMissed,
         _ if is_over && !e.reset => ExchangeKind::Open,
         _ => ExchangeKind::Unanswered,
     };

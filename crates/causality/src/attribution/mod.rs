@@ -314,7 +314,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
     fn checked(&self, q: &Question, x: ExId, rule: Rule) -> (Parent, Candidates) {
         let e = q.xs.get(x);
         let gap = match () {
-            () if e.murky => Gap::Borders,
+            () if e.has_unclear_borders => Gap::Borders,
             // what was never seen of others may be this one's, which is over
             () if e.is_unpaired() && rule.class() == Class::ByHabit => Gap::Turns,
             () if self.facts.roles.is_lossy(e.taken, q.at) => Gap::Losses,
@@ -522,7 +522,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         let gap = match () {
             () if s.request.lossy => Some(Gap::Losses),
             () if exchange.is_unpaired() => Some(Gap::Turns),
-            () if exchange.murky => Some(Gap::Borders),
+            () if exchange.has_unclear_borders => Some(Gap::Borders),
             () if s.request.overflow => Some(Gap::Borders),
             () if s.request.is_unfollowed || exchange.queued == Queued::Relayed => Some(Gap::Unfollowed),
             () if exchange.client.is_work_unknown => Some(Gap::ClientLeft),

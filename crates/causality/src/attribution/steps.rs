@@ -161,7 +161,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         if matches!(parent, Parent::Open(_) | Parent::Pending) {
             self.facts.doubt_dial(x, e, process);
         }
-        if e.murky
+        if e.has_unclear_borders
             && let Parent::Of(p, _) = parent
         {
             // whose replies are whose on its flow is not known: its request may wait for none
@@ -184,7 +184,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         let is_same_actor = e.actor == task;
         // what a loop could not send at once, it may send when its request is over
-        let may_be_late = is_same_actor && !e.murky && self.facts.roles.role(task).is_loop();
+        let may_be_late = is_same_actor && !e.has_unclear_borders && self.facts.roles.role(task).is_loop();
         let (before, (parent, candidates)) = (self.facts.state(y).call.parent, self.decide_more(xs, y, task, at));
         match (before, parent) {
             (Some(Parent::Of(a, _)), Parent::Of(b, _)) if a == b => More::OfIt,

@@ -152,7 +152,7 @@ pub(super) struct FlowTraits {
     /// Replies passed since the last request whose operations were not recorded.
     pub(super) missed_reply: bool,
     /// Messages were missed: what is whose is not known until the flow ends.
-    pub(super) murky: bool,
+    pub(super) has_unclear_borders: bool,
     /// Several requests use it at once, and nobody knows its protocol: which reply is whose is not known.
     pub(super) is_shared: bool,
     /// Turns alone pair its messages, and its server also says something unasked: what answers what is not known.

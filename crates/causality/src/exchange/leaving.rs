@@ -138,7 +138,7 @@ impl<S: Steps> Engine<S> {
             }
             let is_alone = e.side == Side::Client || self.steps.turns_away(e.actor);
             if !is_alone {
-                self.xs.get_mut(x).murky = true;
+                self.xs.get_mut(x).has_unclear_borders = true;
                 if let Some(ep) = self.eps.get_mut(&flow) {
                     ep.traits.is_shared = true;
                 }

@@ -43,11 +43,11 @@ impl<S: Steps> Engine<S> {
             // what it said now tells which side it is, and so what that operation moved
             if sent == (side == Side::Client) { ep.requests.spans.push(last) } else { ep.replies.spans.push(last) }
         }
-        let is_murky = ep.traits.murky;
+        let has_unclear_borders = ep.traits.has_unclear_borders;
         if early.is_some() {
             self.sides.learn(r.flow, Some(side));
         }
-        if is_murky {
+        if has_unclear_borders {
             return;
         }
         if is_request {
@@ -164,7 +164,10 @@ impl<S: Steps> Engine<S> {
         // its first bytes may have come before anybody could tell its protocol, and begun it by direction
         let early = ep.open.iter().copied().find(|&x| {
             let e = self.xs.get(x);
-            e.is_by_direction() && !e.murky && e.reply_start == OPEN && (r.start..r.end).contains(&e.request_start)
+            e.is_by_direction()
+                && !e.has_unclear_borders
+                && e.reply_start == OPEN
+                && (r.start..r.end).contains(&e.request_start)
         });
         // a request on a flow whose last reply only a turn can end ends it; so does an exchange made by direction
         let over: SmallVec<[ExId; 2]> = ep
@@ -230,7 +233,7 @@ impl<S: Steps> Engine<S> {
             (None, _) => true,
             (Some(x), None) => {
                 // it was answered, and the answer was not recorded
-                self.xs.get_mut(x).murky = true;
+                self.xs.get_mut(x).has_unclear_borders = true;
                 self.close(flow, x, at, false);
                 true
             }
@@ -343,11 +346,11 @@ impl<S: Steps> Engine<S> {
     /// be asked on it, so that nothing is claimed past it.
     fn become_murky(&mut self, flow: EndpointId, at: MonoNs) {
         let Some(ep) = self.eps.get_mut(&flow) else { return };
-        ep.traits.murky = true;
+        ep.traits.has_unclear_borders = true;
         let open: Vec<ExId> = ep.open.iter().copied().collect();
         for (i, x) in open.into_iter().enumerate() {
             let e = self.xs.get_mut(x);
-            e.murky = true;
+            e.has_unclear_borders = true;
             if i == 0 {
                 (e.reply_start, e.reply_end, e.open_ended) = (OPEN, OPEN, false);
             } else {

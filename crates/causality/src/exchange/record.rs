@@ -137,7 +137,7 @@ pub struct Exchange {
     /// Witness kind and value.
     pub witness: (WitnessKind, u64),
     /// Which reply is whose is not known: messages of its flow were missed, or several requests use it and nobody knows its protocol.
-    pub murky: bool,
+    pub has_unclear_borders: bool,
     /// What the client did.
     pub client: ByClient,
     /// Its process has both ends: by such a pair of sockets threads wake each other, or a loop itself. It is nobody's request.
@@ -184,7 +184,7 @@ impl Exchange {
             awaits: false,
             process: ProcessId::UNKNOWN,
             witness: (WitnessKind::None, 0),
-            murky: false,
+            has_unclear_borders: false,
             client: ByClient::default(),
             is_internal: false,
         }
@@ -239,7 +239,7 @@ impl Exchange {
     /// A call on a connection that several requests use at once, in a protocol that nobody knows: its server may have taken
     /// another's bytes for more of it, and another's reply for its own.
     pub fn is_on_shared_connection(&self) -> bool {
-        self.side == Side::Client && self.murky && self.is_by_direction()
+        self.side == Side::Client && self.has_unclear_borders && self.is_by_direction()
     }
 
     /// What the server works on after which message is not known, though nobody left.

@@ -21,7 +21,7 @@ impl<S: Steps> Engine<S> {
                 };
                 let e = self.xs.get_mut(last);
                 // where another's bytes may follow, its borders are not known, and neither is which reply is whose
-                e.murky |= more != More::OfIt;
+                e.has_unclear_borders |= more != More::OfIt;
                 if more == More::OfIt {
                     e.request_end = r.end;
                 }
@@ -38,12 +38,12 @@ impl<S: Steps> Engine<S> {
                 }
             }
             Some(last) => {
-                self.xs.get_mut(last).murky |= missed;
+                self.xs.get_mut(last).has_unclear_borders |= missed;
                 self.close(r.flow, last, r.at, true);
             }
             None => {}
         }
-        let murky = self.eps.at(r.flow, r.at).traits.is_shared;
+        let has_unclear_borders = self.eps.at(r.flow, r.at).traits.is_shared;
         let e = Exchange {
             arrived: r.arrived,
             received_to: r.end,
@@ -53,7 +53,7 @@ impl<S: Steps> Engine<S> {
             actor: r.actor(),
             open_ended: true,
             by: By::Direction,
-            murky,
+            has_unclear_borders,
             ..Exchange::of_request(r.flow, side, r.start, r.end)
         };
         self.begin(r.flow, e, r.at);
