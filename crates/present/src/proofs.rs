@@ -267,43 +267,36 @@ pub fn render(proofs: &[ProofView], style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_causality::conditions::CONDITIONS;
+    use wakepath_causality::conditions::{CONDITIONS, Condition};
     use wakepath_causality::evidence::Gap;
     use wakepath_model::ids::{EndpointId, TaskId};
 
-    #[test]
-    fn what_rests_on_a_habit_is_not_called_certain() {
-        let proof = |rule| Proof {
+    fn proof(outcome: Outcome, failed: Vec<Condition>) -> Proof {
+        let (candidates, later) = (Vec::new(), None);
+        Proof {
             flow: EndpointId(1),
             start: 0,
             task: TaskId(1),
             at: MonoNs(0),
-            candidates: Vec::new(),
+            candidates,
             more: 0,
-            outcome: Outcome::Owned(rule),
-            later: None,
-            failed: Vec::new(),
-        };
-        let is_certain = |rule| verdict(&proof(rule), &[]).contains("no other can");
+            outcome,
+            later,
+            failed,
+        }
+    }
+
+    #[test]
+    fn what_rests_on_a_habit_is_not_called_certain() {
+        let is_certain = |rule| verdict(&proof(Outcome::Owned(rule), Vec::new()), &[]).contains("no other can");
         assert!(is_certain(Rule::Owner) && !is_certain(Rule::Dialled));
     }
 
     #[test]
     fn open_calls_name_the_conditions_that_did_not_hold_and_linked_ones_do_not() {
-        let condition = |name| *CONDITIONS.iter().find(|c| c.name == name).unwrap();
-        let proof = |outcome| Proof {
-            flow: EndpointId(1),
-            start: 0,
-            task: TaskId(1),
-            at: MonoNs(0),
-            candidates: Vec::new(),
-            more: 0,
-            outcome,
-            later: None,
-            failed: vec![condition("turn.no_timer_due")],
-        };
-        assert!(failed(&proof(Outcome::Linked(Rule::Owner))).is_empty());
-        let open = failed(&proof(Outcome::Open(Gap::Ambiguous)));
+        let condition = *CONDITIONS.iter().find(|c| c.name == "turn.no_timer_due").expect("a condition");
+        assert!(failed(&proof(Outcome::Linked(Rule::Owner), vec![condition])).is_empty());
+        let open = failed(&proof(Outcome::Open(Gap::Ambiguous), vec![condition]));
         assert_eq!((open.len(), open[0].condition), (1, "turn.no_timer_due"));
     }
 }
