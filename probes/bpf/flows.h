@@ -385,9 +385,7 @@ int BPF_PROG(on_state, const struct sock *csk, const int old, const int new)
 		tell_sizes(c, sk, f->id, now);
 	if (new == TCP_ESTABLISHED || new == TCP_LISTEN) {
 		/* the wake-up that follows is this socket's: connect done */
-		c->sk_cookie = f->id;
-		c->sk_seq = 0;
-		c->sk_ns = now;
+		mark_socket(c, f->id, 0, now);
 		return 0;
 	}
 	if (new == TCP_CLOSE && field(tp, bytes_acked) + field(tp, bytes_received) > SIZES_BYTES_MIN)
@@ -406,9 +404,7 @@ int BPF_PROG(on_state, const struct sock *csk, const int old, const int new)
 		commit(r, position, sizeof(*r), KIND_STATE, 0);
 	}
 	/* the same for its end */
-	c->sk_cookie = f->id;
-	c->sk_seq = field(tp, rcv_nxt);
-	c->sk_ns = now;
+	mark_socket(c, f->id, field(tp, rcv_nxt), now);
 	if (new == TCP_CLOSE) {
 		if (cfg_sock_hooks)
 			leave_flow_slot(sk, c->sk_cookie);
@@ -444,7 +440,7 @@ static __always_inline int reset(struct sock *sk, u8 how)
 	r = reserve(c, sizeof(*r), DROP_FLOW, &position);
 	if (!r)
 		return 0;
-	c->sk_ns = r->ts_ns = bpf_ktime_get_ns();
+	r->ts_ns = bpf_ktime_get_ns();
 	r->flow = id;
 	r->old = r->new = state;
 	r->reset = how;
@@ -452,8 +448,8 @@ static __always_inline int reset(struct sock *sk, u8 how)
 	r->tid = (u32)bpf_get_current_pid_tgid();
 	r->snd_seq = field(tp, write_seq);
 	r->rcv_seq = field(tp, rcv_nxt);
+	mark_socket(c, id, r->rcv_seq, r->ts_ns);
 	commit(r, position, sizeof(*r), KIND_STATE, 0);
-	c->sk_cookie = id;
 	return 0;
 }
 
@@ -522,20 +518,21 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 	/* a listener has no stream of its own; others looked at the same clock when they took the packet up */
 	bool stream = tp && sk->__sk_common.skc_state != TCP_LISTEN;
 	u64 now = stream ? tp->tcp_clock_cache : bpf_ktime_get_ns();
+	u64 id = sk->__sk_common.skc_cookie.counter;
 
-	c->sk_ns = now;
 	if (f) {
 		if (!f->arrived_ns)
 			f->arrived_ns = now;
 		f->last_ready_ns = now;
 	}
-	c->sk_cookie = sk->__sk_common.skc_cookie.counter;
-	if (!c->sk_cookie)
-		c->sk_cookie = bpf_get_socket_cookie(sk);
-	c->sk_seq = stream ? tp->rcv_nxt : 0;
+	if (!id)
+		id = bpf_get_socket_cookie(sk);
+	mark_socket(c, id, stream ? tp->rcv_nxt : 0, now);
+	if (cfg_waits && c->sk_site)
+		note_own_ready(c, c->sk_site, now);
 	/* this connection filled the listener's queue: until one is accepted, the kernel drops what asks for another */
 	if (tp && !stream && sk->sk_ack_backlog > sk->sk_max_ack_backlog)
-		tell_sizes(c, sk, c->sk_cookie, now);
+		tell_sizes(c, sk, id, now);
 	return 0;
 }
 
@@ -562,10 +559,8 @@ int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)
 	f = flow_at(sk);
 	if (!f)
 		return 0;
-	c->sk_cookie = f->id;
 	/* it wakes nobody unless it continues the stream */
-	c->sk_seq = field((struct tcp_sock *)sk, rcv_nxt) + bytes;
-	c->sk_ns = bpf_ktime_get_ns();
+	mark_socket(c, f->id, field((struct tcp_sock *)sk, rcv_nxt) + bytes, bpf_ktime_get_ns());
 	/* older than the recording: no process holds it, so the snapshot did not have it */
 	if (!f->announced)
 		announce(sk, f, FLOW_MET, 0, c->sk_ns, 0, 0, 0);

@@ -106,12 +106,15 @@ struct sock {
 	struct sk_buff_head sk_receive_queue;
 	struct socket *sk_socket;
 };
-struct sk_buff { unsigned int len; unsigned char *data; char cb[48]; };
+struct list_head { struct list_head *next, *prev; };
+struct sk_buff { unsigned int len; unsigned char *data; char cb[48]; u64 skb_mstamp_ns; struct list_head tcp_tsorted_anchor; };
 /* What TCP keeps in a packet's `cb`. */
 struct tcp_skb_cb { u32 seq; u32 end_seq; };
 struct inet_connection_sock { const void *icsk_ulp_ops; struct { u32 lrcvtime; } icsk_ack; };
 struct minmax_sample { u32 t; u32 v; };
 struct minmax { struct minmax_sample s[3]; };
+/* Of what was acknowledged, that which was sent last. `mstamp` in microseconds. */
+struct tcp_rack { u64 mstamp; u32 end_seq; };
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 copied_seq;
@@ -127,13 +130,14 @@ struct tcp_sock {
 	u32 rcv_tstamp;
 	u32 lsndtime;
 	u32 chrono_stat[3];
+	struct tcp_rack rack;
+	struct list_head tsorted_sent_queue;
 	struct minmax rtt_min;
 	u64 bytes_sent;
 	u64 tcp_clock_cache;
 	u64 bytes_received;
 	u64 bytes_acked;
 };
-struct list_head { struct list_head *next; };
 struct sockaddr_un { u16 sun_family; char sun_path[108]; };
 struct unix_address { int len; struct sockaddr_un name[0]; };
 struct unix_sock { struct sock sk; struct unix_address *addr; struct sock *peer; };

@@ -21,6 +21,8 @@ const volatile u8 cfg_stacks = 0;
 const volatile u8 cfg_marks = 1;
 /* 1: operations come from sock_send_length/sock_recv_length; 0: from system call exits (kernels before 6.3). */
 const volatile u8 cfg_sock_hooks = 1;
+/* 1: system calls are seen at tracepoints of their own (calls.h); 0: at sys_enter and sys_exit, which run for every call of the host. */
+const volatile u8 cfg_calls = 1;
 const volatile u8 syscall_class[SYSCALLS] = {};
 
 struct cpu_state {
@@ -39,6 +41,11 @@ struct cpu_state {
 	u64 reported;
 	/* when the packet behind sk_cookie came */
 	u64 sk_ns;
+	/* in which call of which program sk_cookie was set, where not in an interrupt: see call_site() */
+	u64 sk_site;
+	/* when a call of the current task first made a socket readable, or woke who reads its pipe; 0 = it did not */
+	u64 own_ready_ns;
+	u64 own_site; /* in which call */
 	/* when it last told whose work it does */
 	u64 ran_ns;
 	/* where tasks are selected: who has this processor, and since when */
@@ -48,11 +55,18 @@ struct cpu_state {
 	/* and waits that were not recorded, since they concern nobody selected; the processor time of those tasks. Of on_switch alone. */
 	u64 unrecorded;
 	u64 others_ns;
-	u64 pad[6];
+	u64 pad[3];
 };
 _Static_assert(sizeof(struct cpu_state) % 64 == 0, "whole cache lines");
 
 struct cpu_state cpus[MAX_CPUS] __attribute__((aligned(64)));
+/* Classes of system calls that a program sees begin now, a bit each: set by the agent. */
+u32 entered_classes SEC(".data") = 0;
+/* Set by the agent at the end: the kernel takes these programs away later. */
+u32 calls_stopped SEC(".data") = 0;
+/* Set where a watched task used datagrams since the agent looked. */
+u32 datagrams_used SEC(".data") = 0;
+
 /* Bumped by the agent when it changed watch_tgids: tasks look again. */
 u32 watch_generation = 1;
 
@@ -90,7 +104,9 @@ struct task_state {
 	u32 stopped_by; /* of a thread group's leader: who sent the last signal that stops */
 	u64 timeout_ns;
 	u8 stop_signal;
-	u8 pad[7];
+	u8 entered_by; /* ENTERED_... */
+	u16 entered_in; /* the call that entered_ns is of: its number here. Where calls have tracepoints of their own */
+	u32 pad1;
 	/* the rest */
 	/* a datagram received by this call: its sender's address is in user memory only at the call's exit */
 	u64 later_flow;
@@ -104,6 +120,10 @@ struct task_state {
 _Static_assert(sizeof(struct task_state) == 192, "three cache lines");
 
 #define RUNS 1
+
+/* How entered_ns came about: seen when the call began; in it, when its task first slept. */
+#define ENTERED_SEEN 0
+#define ENTERED_SLEPT 1
 
 /* States of tasks, by tid: found with no call and one cache miss, where task storage takes 20 ns and three. A task
  * whose slot another one holds has its state in task storage. Mapped by nobody: the flag aligns it to a page. */
@@ -455,6 +475,64 @@ static __always_inline u16 recorded_call(struct pt_regs *regs)
 	u64 number = call_number(regs);
 
 	return number < SYSCALLS ? RECORDED_NUMBER(number) : NO_SYSCALL;
+}
+
+static __always_inline u8 class_of(u64 number)
+{
+	return number < SYSCALLS ? syscall_class[number & (SYSCALLS - 1)] : SC_NONE;
+}
+
+static __always_inline bool is_poll(u8 class)
+{
+	return class == SC_EPOLL || class == SC_EPOLL2 || class == SC_POLL || class == SC_PPOLL || class == SC_SELECT || class == SC_PSELECT;
+}
+
+static __always_inline bool is_send(u8 class)
+{
+	return class == SC_WRITE || class == SC_WRITEV || class == SC_SENDTO || class == SC_SENDMSG || class == SC_SENDMMSG;
+}
+
+/* Tells a call from others of its program: where on which stack it was made. A program that makes the same call again from the same
+ * place is not told from itself. 0 of the kernel's own threads. */
+static __always_inline u64 call_site(struct task_struct *task)
+{
+	struct pt_regs *regs;
+
+	if (task->flags & PF_KTHREAD)
+		return 0;
+	regs = regs_of(task);
+	return PROGRAM_AT(regs) ^ (u64)regs->sp << 16 ^ call_number(regs) << 56;
+}
+
+/* In the call made there, bytes of the current task are there to read. */
+static __always_inline void note_own_ready(struct cpu_state *c, u64 site, u64 now)
+{
+	if (c->own_ready_ns && c->own_site == site)
+		return;
+	c->own_ready_ns = now;
+	c->own_site = site;
+}
+
+/* When the bytes that the current call sent were first there to read; 0 = not known. */
+static __always_inline u64 own_ready(struct cpu_state *c, struct task_struct *task)
+{
+	return c->own_ready_ns && c->own_site == call_site(task) ? c->own_ready_ns : 0;
+}
+
+/* What the current interrupt or call wakes next, a socket woke. */
+static __always_inline void mark_socket(struct cpu_state *c, u64 flow, u32 seq, u64 now)
+{
+	c->sk_cookie = flow;
+	c->sk_seq = seq;
+	c->sk_ns = now;
+	if (cfg_waits)
+		c->sk_site = c->softirq || c->irq ? 0 : call_site(bpf_get_current_task_btf());
+}
+
+/* Whether a socket was marked in the interrupt or call that goes on now. Most calls end without a program to take the mark away. */
+static __always_inline bool is_marked(struct cpu_state *c)
+{
+	return c->sk_cookie && (!c->sk_site || c->sk_site == call_site(bpf_get_current_task_btf()));
 }
 
 static __always_inline void learn_regs(struct task_struct *task)

@@ -119,6 +119,21 @@ static __always_inline struct task_state *state_of_leaving(struct cpu_state *c, 
 	return t;
 }
 
+/* Where no program sees a call begin: one that polls began, as far as is told, when it first slept; one that sends, when what it sent was
+ * there to read. See entry_of(). */
+static __always_inline void note_first_sleep(struct task_struct *task, struct task_state *t, u64 number)
+{
+	u8 class = class_of(number);
+	u64 ready;
+
+	if ((!is_poll(class) && !is_send(class)) || entered_classes >> class & 1 || (t->entered_ns && t->entered_in == number))
+		return;
+	ready = is_send(class) ? own_ready(this_cpu(), task) : 0;
+	t->entered_ns = ready ? ready : t->blocked_ns;
+	t->entered_in = number;
+	t->entered_by = ENTERED_SLEPT;
+}
+
 /* Where in its program a task goes to sleep. */
 static __always_inline void note_sleep(void *ctx, struct task_struct *prev, struct task_state *t)
 {
@@ -126,6 +141,8 @@ static __always_inline void note_sleep(void *ctx, struct task_struct *prev, stru
 
 	t->syscall = recorded_call(regs);
 	t->arg0 = slept_with(t->syscall, regs);
+	if (cfg_calls)
+		note_first_sleep(prev, t, call_number(regs));
 	if (t->syscall == FUTEX_CALL)
 		t->rcv_seq = is_recorded(prev, t) ? lock_slept_for(prev, regs) : 0;
 	if (cfg_stacks)
@@ -154,6 +171,9 @@ static __always_inline void leave(void *ctx, struct task_struct *prev, struct ta
 	} else if (!(prev->flags & PF_KTHREAD)) {
 		note_sleep(ctx, prev, t);
 	}
+	/* whoever reads what was sent may take the processor from who sent it */
+	if (cfg_calls && !state && this_cpu()->own_ready_ns && !(prev->flags & PF_KTHREAD))
+		note_first_sleep(prev, t, call_number(regs_of(prev)));
 }
 
 /* Where tasks are selected: keeps that a task had this processor. Whether it is selected, and could run on. */
@@ -227,6 +247,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	}
 	if (next->pid && next->tgid != cfg_agent_tgid)
 		come(c, next, leaves_own, now);
+	c->own_ready_ns = 0;
 	return 0;
 }
 

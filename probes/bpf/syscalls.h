@@ -31,6 +31,30 @@ static __always_inline bool needs_entry(u8 class)
 	return true;
 }
 
+/* Notes that a call begins, and what its end does not tell any more. */
+static __always_inline void note_entry(struct task_state *t, u8 class, struct pt_regs *regs)
+{
+	t->entered_ns = bpf_ktime_get_ns();
+	switch (class) {
+	case SC_SENDMMSG:
+	case SC_RECVMMSG:
+		t->mmsg = 0;
+		break;
+	case SC_SELECT:
+		t->timeout_ns = user_time(CALL_ARG5(regs), 1000);
+		break;
+	case SC_PSELECT:
+		t->timeout_ns = user_time(CALL_ARG5(regs), 1);
+		break;
+	case SC_PPOLL:
+		t->timeout_ns = user_time(CALL_ARG3(regs), 1);
+		break;
+	case SC_EPOLL2:
+		t->timeout_ns = user_time(CALL_ARG4(regs), 1);
+		break;
+	}
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
@@ -54,25 +78,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 	t = current_state(task);
 	if (!t || !is_watched(t, task))
 		return 0;
-	t->entered_ns = bpf_ktime_get_ns();
-	switch (class) {
-	case SC_SENDMMSG:
-	case SC_RECVMMSG:
-		t->mmsg = 0;
-		break;
-	case SC_SELECT:
-		t->timeout_ns = user_time(CALL_ARG5(regs), 1000);
-		break;
-	case SC_PSELECT:
-		t->timeout_ns = user_time(CALL_ARG5(regs), 1);
-		break;
-	case SC_PPOLL:
-		t->timeout_ns = user_time(CALL_ARG3(regs), 1);
-		break;
-	case SC_EPOLL2:
-		t->timeout_ns = user_time(CALL_ARG4(regs), 1);
-		break;
-	}
+	note_entry(t, class, regs);
 	return 0;
 }
 

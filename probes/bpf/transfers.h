@@ -2,12 +2,66 @@
 #ifndef WAKEPATH_TRANSFERS_H
 #define WAKEPATH_TRANSFERS_H
 
-/* When the current task entered its system call; 0 = not known. */
+/* When the current task's call began, as far as it is known; 0 = it is not. Where calls have tracepoints of their own it is asked once a
+ * call, and forgotten. */
 static __always_inline u64 entry_of(struct task_struct *task)
 {
 	struct task_state *t = state_of(task);
+	u64 number, entered;
+	u8 class;
 
-	return t ? t->entered_ns : 0;
+	if (!t || !cfg_calls)
+		return t ? t->entered_ns : 0;
+	number = call_number(regs_of(task));
+	class = class_of(number);
+	entered = t->entered_in == number ? t->entered_ns : 0;
+	/* of one that was seen: by programs that are gone */
+	if (t->entered_by == ENTERED_SEEN && !(entered_classes >> class & 1))
+		entered = 0;
+	/* the messages of one call have one beginning */
+	if (!is_many(class))
+		t->entered_ns = 0;
+	return entered;
+}
+
+/* When TCP first passed on bytes of a send of `n`, which returns now; 0 = not known. TCP keeps by segment when it was sent, until it is
+ * acknowledged, and then of the one that was sent last. */
+static __always_inline u64 passed_on(struct tcp_sock *tp, u32 n, u64 now)
+{
+	u32 end = tp->write_seq, start = end - n, una = tp->snd_una;
+	bool is_one = n <= tp->mss_cache;
+	struct list_head *sent;
+	u64 at;
+
+	/* none of them yet */
+	if ((s32)(tp->snd_nxt - start) <= 0)
+		return now;
+	if (una == end) {
+		at = is_one && tp->rack.end_seq == end ? tp->rack.mstamp * 1000 : 0;
+	} else {
+		if (!is_one && una != start)
+			return 0;
+		sent = is_one ? tp->tsorted_sent_queue.prev : tp->tsorted_sent_queue.next;
+		if (!sent || sent == &tp->tsorted_sent_queue)
+			return 0;
+		at = cast(struct sk_buff, (u64)sent - bpf_core_field_offset(struct sk_buff, tcp_tsorted_anchor))->skb_mstamp_ns;
+	}
+	/* pacing gives segments times to come */
+	return at < now ? at : now;
+}
+
+/* When the other end may have had the first byte of a send that returns now; 0 = not known. */
+static __always_inline u64 sent_since(struct cpu_state *c, struct task_struct *task, struct tcp_sock *tp, struct moved *m, u32 n, u64 now)
+{
+	u64 entered = entry_of(task), at;
+
+	if (!cfg_calls || entered_classes >> m->class & 1)
+		return entered;
+	if (!tp)
+		return entered ? entered : own_ready(c, task);
+	at = passed_on(tp, n, now);
+	/* it slept since the buffer was full: near its beginning, for so many bytes */
+	return !at && n > SENT_AT_ONCE ? entered : at;
 }
 
 /* Whether a receive of nothing means nothing: it asked for nothing, and the stream has not ended. */
@@ -25,6 +79,34 @@ static __always_inline bool is_again(s32 ret)
 /* The end of stream takes a number of its own; when the reader passed it, its last byte's is one less. */
 #define without_fin(copied, rcv_nxt, flags) ((copied) - ((copied) == (rcv_nxt) && ((flags) >> SOCK_DONE & 1)))
 
+/* Whether the exit of a call that may use pipes is seen too, where calls have tracepoints of their own. */
+static __always_inline bool has_exit(u8 class)
+{
+	return class == SC_READ || class == SC_READV || class == SC_WRITE || class == SC_WRITEV;
+}
+
+/* Numbers the bytes that were moved through a typed socket. */
+static __always_inline void number(struct moved *m, struct sock *sk, struct tcp_sock *tp, struct flow_state *f, u32 n)
+{
+	if (tp) {
+		if (m->op == OP_SEND) {
+			m->seq_end = tp->write_seq;
+			if (m->seq_end != tp->snd_nxt || tp->chrono_stat[TCP_WINDOW_LIMITED] != f->window_waits)
+				m->flags |= held_for(tp, f);
+		} else {
+			u32 next = tp->rcv_nxt, copied = tp->copied_seq;
+
+			m->seq_end = without_fin(copied, next, sk->__sk_common.skc_flags);
+			if (next != copied)
+				m->flags |= OPF_MORE;
+		}
+	} else {
+		m->datagram = sk->sk_type == SOCK_DGRAM;
+		m->flags |= OPF_COUNTED;
+		m->seq_end = n + __sync_fetch_and_add(m->op == OP_SEND ? &f->sent : &f->received, n);
+	}
+}
+
 /* A send or receive on a typed socket, after it happened (kernels from 6.3). */
 static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 {
@@ -38,12 +120,18 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 	u32 n = ret > 0 ? ret : 0;
 	u64 now;
 
-	if (is_again(ret) || (op == OP_RECV && (flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB))))
-		return op == OP_SEND ? tokio_is_held(ret) : 0;
+	if (is_again(ret) || (op == OP_RECV && (flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))) {
+		if (op != OP_SEND)
+			return 0;
+		/* its next try is another call */
+		if (cfg_calls && watched(task))
+			entry_of(task);
+		return tokio_is_held(ret);
+	}
 	m.class = class_now(task, regs);
 	if (m.class == SC_IO_URING)
 		m.flags = OPF_IO_URING;
-	else
+	else if (!cfg_calls || has_exit(m.class))
 		c->reported = (u64)task;
 	if (is_idle(ret, op, sk->sk_type, sk->sk_shutdown) || !watched(task))
 		return 0;
@@ -61,26 +149,11 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 	m.op = op;
 	m.flow = sk->__sk_common.skc_cookie.counter;
 	m.readable = true;
-	if (op == OP_SEND && m.class != SC_IO_URING)
-		m.entered_ns = entry_of(task);
 	tp = tcp_of(sk);
-	if (tp) {
-		if (op == OP_SEND) {
-			m.seq_end = tp->write_seq;
-			if (m.seq_end != tp->snd_nxt || tp->chrono_stat[TCP_WINDOW_LIMITED] != f->window_waits)
-				m.flags |= held_for(tp, f);
-		} else {
-			u32 next = tp->rcv_nxt, copied = tp->copied_seq;
-
-			m.seq_end = without_fin(copied, next, sk->__sk_common.skc_flags);
-			if (next != copied)
-				m.flags |= OPF_MORE;
-		}
-	} else {
-		m.datagram = sk->sk_type == SOCK_DGRAM;
-		m.flags |= OPF_COUNTED;
-		m.seq_end = n + __sync_fetch_and_add(op == OP_SEND ? &f->sent : &f->received, n);
-	}
+	if (op == OP_SEND && m.class != SC_IO_URING)
+		m.entered_ns = sent_since(c, task, tp, &m, n, now);
+	c->own_ready_ns = 0;
+	number(&m, sk, tp, f, n);
 	if (op == OP_RECV) {
 		m.arrived_ns = f->arrived_ns;
 		/* bytes left over arrived no later than the last packet: the best bound without a record a packet */
@@ -88,8 +161,10 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 	}
 	if (!f->announced)
 		announce(sk, f, FLOW_MET, task->tgid, now, peer_of(sk), op == OP_SEND ? n : 0, op == OP_RECV ? n : 0);
+	if (cfg_calls && m.datagram && sk->__sk_common.skc_family != AF_UNIX && !datagrams_used)
+		datagrams_used = 1;
 	if (m.datagram && op == OP_RECV && ret >= 0 && !sk->__sk_common.skc_dport && sk->__sk_common.skc_family != AF_UNIX &&
-	    (m.class == SC_RECVFROM || m.class == SC_RECVMSG || m.class == SC_RECVMMSG)) {
+	    (m.class == SC_RECVFROM || m.class == SC_RECVMSG || m.class == SC_RECVMMSG) && (!cfg_calls || entered_classes >> SC_SENDTO & 1)) {
 		/* its sender's address is not in user memory before the call returns */
 		if (!t)
 			t = current_state(task);
@@ -221,6 +296,8 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 	m.index = (u32)part;
 	m.class = syscall_class[call_number(regs) & (SYSCALLS - 1)];
 	if (mode == S_IFIFO) {
+		if (cfg_calls && op == OP_SEND && !entered_ns)
+			m.entered_ns = own_ready(this_cpu(), task);
 		if (move_in_pipe(&m, file))
 			emit_op(task, regs, 0, &m, now);
 		return 0;

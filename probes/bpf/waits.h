@@ -135,6 +135,15 @@ static __noinline int relate(struct task_struct *wakee, struct task_state *t)
 	return 0;
 }
 
+/* The current task wakes another: by a pipe, where it writes. */
+static __always_inline void note_own_waking(struct cpu_state *c, u64 now)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!(task->flags & PF_KTHREAD) && is_send(class_of(call_number(regs_of(task)))))
+		note_own_ready(c, call_site(task), now);
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
@@ -164,7 +173,7 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	} else if (c->irq) {
 		t->cause = CAUSE_IRQ;
 		t->object = c->irq - 1;
-	} else if (c->sk_cookie) {
+	} else if (is_marked(c)) {
 		t->cause = CAUSE_SOCKET;
 		t->object = c->sk_cookie;
 		t->rcv_seq = c->sk_seq;
@@ -186,6 +195,8 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	} else {
 		t->cause = CAUSE_TASK;
 		t->by_tid = (u32)bpf_get_current_pid_tgid();
+		if (cfg_calls)
+			note_own_waking(c, t->woken_ns);
 	}
 	if (!cfg_watch_all && t->by_tid && (t->related || is_watched(t, p)))
 		relate(p, t);

@@ -31,6 +31,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "transfers.h"
 #include "selection.h"
 #include "syscalls.h"
+#include "calls.h"
 #include "related.h"
 #include "locks.h"
 #include "interrupts.h"

@@ -71,6 +71,7 @@
 #define SUB_GAP 0x40ULL
 #define SUB_LAST 0x20ULL
 #define SUB_GOES_ON 0x40ULL
+#define SENT_AT_ONCE 0x10000ULL
 #define OPF_ENTRY 0x1ULL
 #define OPF_PEER 0x2ULL
 #define OPF_HEAD 0x4ULL

@@ -35,15 +35,41 @@ fn attach(hook: &str) -> std::io::Result<()> {
     Ok(())
 }
 
+/// The same at the tracepoint of a single system call, by its number.
+fn attach_to_call(name: &str, id: u64) -> std::io::Result<()> {
+    let name = CString::new(name)?;
+    let (kind, count) = (sys::BPF_PROG_TYPE_TRACEPOINT, NOTHING.len() as sys::size_t);
+    // SAFETY: names end with zeros, and the instructions are as many as said.
+    let program = unsafe {
+        sys::bpf_prog_load(kind, name.as_ptr(), c"GPL".as_ptr(), NOTHING.as_ptr(), count, std::ptr::null_mut())
+    };
+    // SAFETY: zeroed is a valid attribute: a size and what is meant follow.
+    let mut event: sys::perf_event_attr = unsafe { std::mem::zeroed() };
+    event.size = size_of_val(&event) as u32;
+    event.type_ = sys::PERF_TYPE_TRACEPOINT;
+    event.config = id;
+    // SAFETY: the attribute is valid for the call. A program at a tracepoint runs on every processor.
+    let event = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const event, -1, 0, -1, 0) };
+    let event = check(i32::try_from(event).map_err(std::io::Error::other)?)?;
+    // SAFETY: two descriptors, and no options.
+    check(unsafe { sys::bpf_link_create(check(program)?, event, sys::BPF_PERF_EVENT, std::ptr::null()) })?;
+    Ok(())
+}
+
 /// What libbpf returns: a number, or an error code below zero.
 fn check(returned: i32) -> std::io::Result<i32> {
     if returned < 0 { Err(std::io::Error::from_raw_os_error(-returned)) } else { Ok(returned) }
 }
 
 fn main() -> std::io::Result<()> {
-    let hooks: Vec<&str> = wakepath_capture::support().usual_hooks().collect();
+    let support = wakepath_capture::support();
+    let mut hooks: Vec<String> = support.usual_hooks().map(str::to_owned).collect();
     for hook in &hooks {
         attach(hook).map_err(|e| std::io::Error::other(format!("{hook}: {e}")))?;
+    }
+    for (name, id) in support.usual_calls() {
+        attach_to_call(&name, id).map_err(|e| std::io::Error::other(format!("{name}: {e}")))?;
+        hooks.push(name);
     }
     println!("{}", hooks.join(" "));
     std::io::stdout().flush()?;

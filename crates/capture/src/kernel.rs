@@ -1,16 +1,21 @@
 //! The kernel vantage: loads and attaches the programs, maps their rings, drains them in time order.
 
+mod calls;
+mod programs;
 mod rings;
 mod runtimes;
 mod watching;
 
+pub(crate) use calls::{has_calls, usual_points};
+
 use crate::error::CaptureError;
-use crate::faults;
 use crate::refusal;
 use crate::support::{Support, support};
-use crate::usdt::{self, Attached};
+use crate::usdt::Attached;
+use calls::Calls;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, OpenObject};
+use programs::{Choice, attach_programs, choose, choose_programs, configure};
 use rings::Rings;
 use std::io::Read;
 use std::mem::MaybeUninit;
@@ -29,7 +34,9 @@ mod skel {
 pub enum Backend {
     /// The best that this kernel has.
     Auto,
-    /// `sock_send_length` / `sock_recv_length` (Linux 6.3 and later).
+    /// `sock_send_length` / `sock_recv_length`, and what else is needed at single calls' own tracepoints (Linux 6.7, x86-64).
+    Calls,
+    /// `sock_send_length` / `sock_recv_length`, and what else is needed at `sys_enter` / `sys_exit` (Linux 6.3 and later).
     SocketHooks,
     /// System call exits (any kernel with BTF tracepoints and task storage, 5.12 and later).
     Syscalls,
@@ -131,6 +138,7 @@ pub struct ProgramCost {
 pub struct KernelSource {
     skel: skel::WakepathSkel<'static>,
     links: Vec<Link>,
+    calls: Calls,
     open_waits: Option<Link>,
     annotated: Attached,
     /// Probes at runtimes' functions.
@@ -167,6 +175,16 @@ impl KernelSource {
             return Err(CaptureError::Unsupported("BTF (/sys/kernel/btf/vmlinux)".into()));
         }
         let backend = choose(options.backend, &support)?;
+        match KernelSource::attach_by(backend, options, &support) {
+            // single calls' tracepoints need more of the kernel than the others: perf events
+            Err(_) if options.backend == Backend::Auto && backend == Backend::Calls => {
+                KernelSource::attach_by(Backend::SocketHooks, options, &support)
+            }
+            attached => attached,
+        }
+    }
+
+    fn attach_by(backend: Backend, options: &KernelOptions, support: &Support) -> Result<KernelSource, CaptureError> {
         let marks = options.marks && has_uprobes();
         if options.faults && !support.has("page_fault_user") {
             let missing = "the tracepoint exceptions:page_fault_user, so --faults cannot be had";
@@ -181,7 +199,7 @@ impl KernelSource {
 
         let cpus = libbpf_rs::num_possible_cpus()?.min(w::MAX_CPUS as usize);
         let key = monotonic_mix();
-        let choice = Choice { options, backend, marks, support: &support };
+        let choice = Choice { options, backend, marks, support };
         configure(&mut open, &choice, key, cpus)?;
         choose_programs(&mut open, &choice);
         let mut skel = open.load().map_err(|e| match refusal::take() {
@@ -199,12 +217,17 @@ impl KernelSource {
         }
         let rings = Rings::map(&skel, options.ring_bytes, cpus)?;
         let links = attach_programs(&mut skel)?;
+        let calls = match backend {
+            Backend::Calls => Calls::attach(&mut skel, options, marks)?,
+            _ => Calls::default(),
+        };
         // now, while the rights for it are there
         let open_waits = if options.waits { Some(skel.progs.open_waits.attach()?) } else { None };
         let stacks = options.stacks;
         let mut source = KernelSource {
             skel,
             links,
+            calls,
             open_waits,
             annotated: Attached::default(),
             marked: Attached::default(),
@@ -299,6 +322,11 @@ impl KernelSource {
         self.stacks.then(|| Ok(StackTable(MapHandle::try_from(&self.skel.maps.stacks)?))).transpose()
     }
 
+    /// Adapts the programs to what the watched processes use. Call it now and then.
+    pub fn tend(&mut self) -> Result<(), CaptureError> {
+        self.calls.tend(&mut self.skel)
+    }
+
     /// Adds a process (and its descendants from now on) to those that are watched.
     pub fn watch(&mut self, tgid: u32) -> Result<(), CaptureError> {
         self.skel.maps.watch_tgids.update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)?;
@@ -359,6 +387,8 @@ impl KernelSource {
     /// Stops recording: no record is written after this returns. What is in the rings can still be drained.
     pub fn detach(&mut self) {
         self.links.clear();
+        calls::stop(&self.skel);
+        self.calls = Calls::default();
         self.annotated.clear();
         self.marked.clear();
     }
@@ -392,135 +422,6 @@ impl KernelSource {
         }
         out
     }
-}
-
-/// What is loaded.
-struct Choice<'a> {
-    options: &'a KernelOptions,
-    backend: Backend,
-    /// Annotations are listened to.
-    marks: bool,
-    support: &'a Support,
-}
-
-/// The way of observing operations that this kernel has.
-fn choose(wanted: Backend, support: &Support) -> Result<Backend, CaptureError> {
-    let hooks = support.has("sock_send_length") && support.has("sock_recv_length");
-    Ok(match wanted {
-        Backend::Auto if hooks => Backend::SocketHooks,
-        Backend::Auto => Backend::Syscalls,
-        Backend::SocketHooks if !hooks => {
-            return Err(CaptureError::Unsupported("sock_send_length (Linux 6.3)".into()));
-        }
-        chosen => chosen,
-    })
-}
-
-/// Sets what the programs go by, and how large their maps are.
-fn configure(
-    open: &mut skel::OpenWakepathSkel<'_>,
-    choice: &Choice<'_>,
-    key: u32,
-    cpus: usize,
-) -> Result<(), CaptureError> {
-    let options = choice.options;
-    let stride = options.ring_bytes as usize + w::RING_SLACK as usize;
-    {
-        let r = open.maps.rodata_data.as_deref_mut().expect("the object has .rodata");
-        r.cfg_agent_tgid = std::process::id();
-        r.cfg_ring_bytes = options.ring_bytes;
-        r.cfg_head_bytes = options.head_bytes.min(w::HEAD_MAX);
-        r.cfg_tag_key = key;
-        r.cfg_tick_ns = tick_ns();
-        r.cfg_watch_all = u8::from(options.watch == Watch::All);
-        r.cfg_watch_comms = u8::from(!options.rules.comms.is_empty());
-        r.cfg_watch_ports = u8::from(!options.rules.ports.is_empty());
-        r.cfg_watch_cgroups = u8::from(!options.rules.cgroups.is_empty());
-        r.cfg_waits = u8::from(options.waits);
-        r.cfg_stacks = u8::from(options.stacks);
-        r.cfg_marks = u8::from(choice.marks);
-        r.cfg_sock_hooks = u8::from(choice.backend == Backend::SocketHooks);
-        let bind = (!options.rules.ports.is_empty()).then_some((libc::SYS_bind, w::SC_BIND));
-        for (nr, class) in crate::syscalls::classes().into_iter().chain(bind) {
-            r.syscall_class[nr as usize] = class;
-        }
-        // where records call calls by other numbers than this machine
-        #[cfg(target_arch = "aarch64")]
-        for (nr, recorded) in r.syscall_number.iter_mut().enumerate() {
-            *recorded = w::calls::recorded(nr as i64);
-        }
-    }
-    open.maps.rings.set_value_size(stride as u32)?;
-    open.maps.rings.set_max_entries(cpus as u32)?;
-    // who had a processor is kept where its holders' own waits are not recorded
-    let is_kept = options.waits && options.watch != Watch::All;
-    open.maps.histories.set_max_entries(if is_kept { cpus as u32 } else { 1 })?;
-    open.maps.stacks.set_autocreate(options.stacks)?;
-    open.maps.fault_slots.set_autocreate(options.faults)?;
-    open.maps.told_files.set_autocreate(options.faults)?;
-    Ok(())
-}
-
-/// Leaves out the programs that are not wanted, and those whose hook this kernel lacks.
-fn choose_programs(open: &mut skel::OpenWakepathSkel<'_>, choice: &Choice<'_>) {
-    let options = choice.options;
-    for mut program in open.open_object_mut().progs_mut() {
-        let section = program.section().to_string_lossy().into_owned();
-        let point = section.rsplit('/').next().unwrap_or("");
-        let waits_only = matches!(
-            program.name().to_str(),
-            Some(
-                "on_switch"
-                    | "on_waking"
-                    | "on_irq_entry"
-                    | "on_irq_exit"
-                    | "on_timer_entry"
-                    | "on_timer_exit"
-                    | "on_softirq_entry"
-                    | "on_softirq_exit"
-                    | "on_block_complete"
-                    | "on_signal"
-            )
-        );
-        let wanted = match point {
-            "sock_send_length" | "sock_recv_length" => choice.backend == Backend::SocketHooks,
-            // stands in for the other
-            "tcp_probe" => options.waits && !choice.support.has("sk_data_ready"),
-            "task_file" => true,
-            faults::OLD_POINT => options.faults && !choice.support.has("mm_filemap_fault"),
-            _ if faults::POINTS.contains(&point) => options.faults,
-            usdt::SINGLE | usdt::SINGLE_RETURN => choice.marks && !choice.support.has_multi,
-            usdt::MULTI | usdt::MULTI_RETURN => choice.marks && choice.support.has_multi,
-            "task" => options.waits,
-            "cgroup_attach_task" => !options.rules.cgroups.is_empty(),
-            _ if waits_only => options.waits,
-            _ => true,
-        };
-        let is_tracepoint = section.starts_with("tp_btf/");
-        let exists = !is_tracepoint || choice.support.has(point);
-        program.set_autoload(wanted && exists);
-    }
-}
-
-/// Attaches all programs that were loaded, but iterators, which are attached to be read, and the one for annotations.
-fn attach_programs(skel: &mut skel::WakepathSkel<'_>) -> Result<Vec<Link>, CaptureError> {
-    let mut links = Vec::new();
-    for program in skel.object_mut().progs_mut() {
-        // iterators are attached to be read, probes where a file has what they are for; what was not loaded has no descriptor
-        let section = program.section().to_string_lossy();
-        let is_for_later = ["iter/", usdt::SINGLE, usdt::SINGLE_RETURN].iter().any(|s| section.starts_with(s));
-        if is_for_later || program.as_fd().as_raw_fd() < 0 {
-            continue;
-        }
-        if section == "perf_event" {
-            let is_major = program.name() == "on_major";
-            let counter = if is_major { faults::Counter::Major } else { faults::Counter::Minor };
-            links.extend(faults::attach(&program, counter)?);
-            continue;
-        }
-        links.push(program.attach()?);
-    }
-    Ok(links)
 }
 
 /// The stacks that the kernel programs took, each once, by number.

@@ -11,6 +11,8 @@ pub struct Support {
     pub tracepoints: Vec<(&'static str, bool)>,
     /// One link may hold many user-space probes (Linux 6.6).
     pub has_multi: bool,
+    /// Programs may run at the tracepoints of single system calls, and what they miss is counted.
+    pub calls: bool,
 }
 
 const TRACEPOINTS: &[&str] = &[
@@ -59,7 +61,8 @@ pub fn support() -> Support {
     let has_multi = btf
         .as_ref()
         .is_some_and(|b| b.type_by_name::<libbpf_rs::btf::types::Struct<'_>>("bpf_uprobe_multi_link").is_some());
-    Support { btf: btf.is_some(), tracepoints: TRACEPOINTS.iter().map(|&n| (n, has(n))).collect(), has_multi }
+    let calls = crate::kernel::has_calls();
+    Support { btf: btf.is_some(), tracepoints: TRACEPOINTS.iter().map(|&n| (n, has(n))).collect(), has_multi, calls }
 }
 
 impl Support {
@@ -68,10 +71,29 @@ impl Support {
         self.tracepoints.iter().any(|(n, ok)| *n == name && *ok)
     }
 
+    /// The tracepoints of single system calls, by name and number, at which such a recording has programs here all the time.
+    pub fn usual_calls(&self) -> Vec<(String, u64)> {
+        let hooks = self.has("sock_send_length") && self.has("sock_recv_length");
+        if hooks && self.calls { crate::kernel::usual_points() } else { Vec::new() }
+    }
+
     /// The tracepoints at which a recording with [`KernelOptions::default`] has programs here.
     pub fn usual_hooks(&self) -> impl Iterator<Item = &'static str> {
         let of_faults = |n| n == faults::OLD_POINT || faults::POINTS.contains(&n);
-        let unused = move |n| of_faults(n) || (n == "tcp_probe" && self.has("sk_data_ready"));
+        let hooks = self.has("sock_send_length") && self.has("sock_recv_length");
+        let has_calls = hooks && self.calls;
+        let unused = move |n| {
+            of_faults(n)
+                || (n == "tcp_probe" && self.has("sk_data_ready"))
+                || (has_calls && matches!(n, "sys_enter" | "sys_exit"))
+        };
         self.tracepoints.iter().filter(move |(n, ok)| *ok && !unused(*n)).map(|(n, _)| *n)
     }
+}
+
+/// The running kernel's version, its first two numbers.
+pub(crate) fn release() -> Option<(u32, u32)> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

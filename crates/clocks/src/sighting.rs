@@ -215,6 +215,10 @@ impl<'a> Sightings<'a> {
         if !matches!(r.range, RangeHow::Exact | RangeHow::Gap) {
             return None;
         }
+        // a send whose begin is not known, or only about, bounds nothing
+        if sent && (r.entry == r.at || len > wakepath_model::rows::SENT_AT_ONCE) {
+            return None;
+        }
         let arrived = if r.arrived.0 == 0 { r.at.0 } else { r.arrived.0.min(r.at.0) };
         let (first, last) = if sent { (r.entry.0, r.entry.0) } else { (arrived, r.at.0) };
         Some(Sighting::Bytes { end: r.flow.0, sent, start: r.start as u32, len, first, last })

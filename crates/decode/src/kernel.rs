@@ -373,6 +373,8 @@ impl KernelDecoder {
     }
 }
 
+const _: () = assert!(w::SENT_AT_ONCE == wakepath_model::rows::SENT_AT_ONCE);
+
 /// What an operation tells without its flow.
 fn operation_row(o: &w::Op, kind: OpKind, task: TaskId) -> OpRow {
     let entry = if o.flags & w::OPF_ENTRY != 0 { o.ts_ns.saturating_sub(o.entry_ago_ns.into()) } else { o.ts_ns };

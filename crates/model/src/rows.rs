@@ -30,7 +30,7 @@ pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, Reset, SeenHow, Side, Tc
 pub use limits::{LimitKind, LimitRow};
 pub use marks::{MarkKind, MarkRow};
 pub use messages::{Failed, MessageEndHow, MessageEndRow, MessageRole, MessageRow, WitnessKind, message_flag};
-pub use operations::{InputKind, InputRow, OpKind, OpRow, PollRow, RangeHow, op_flag};
+pub use operations::{InputKind, InputRow, OpKind, OpRow, PollRow, RangeHow, SENT_AT_ONCE, op_flag};
 pub use packets::{PacketContext, PacketRow};
 pub use placements::PlacementRow;
 pub use recording::{AnchorRow, LossRow};

@@ -159,6 +159,7 @@ fn trial(support: &Support) -> Trial {
                 None => e.to_string(),
             });
             let ways = [
+                (Backend::SocketHooks, true, "--backend socket-hooks"),
                 (Backend::Syscalls, true, "--backend syscalls"),
                 (Backend::Auto, false, "--no-waits"),
                 (Backend::Syscalls, false, "--backend syscalls --no-waits"),

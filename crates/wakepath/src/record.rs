@@ -109,6 +109,7 @@ fn kernel_options(
     KernelOptions {
         backend: match args.backend {
             BackendFlag::Auto => Backend::Auto,
+            BackendFlag::Calls => Backend::Calls,
             BackendFlag::SocketHooks => Backend::SocketHooks,
             BackendFlag::Syscalls => Backend::Syscalls,
         },
@@ -311,6 +312,7 @@ impl Vantage for Recording {
         }
         marks.listen(source, sink);
         runtimes.learn(source);
+        source.tend()?;
         for (flow, wants) in sink.wanted.drain(..) {
             source.want(flow.0, wants)?;
         }

@@ -7,6 +7,8 @@ mod annotated;
 mod bytes;
 #[path = "kernel/byways.rs"]
 mod byways;
+#[path = "kernel/calls.rs"]
+mod calls;
 #[path = "kernel/descriptors.rs"]
 mod descriptors;
 #[path = "kernel/faults.rs"]

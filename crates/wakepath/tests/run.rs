@@ -334,7 +334,7 @@ fn failed_connections_that_never_began_are_told_too() -> Tested {
     if !has_library() {
         return Ok(());
     }
-    for backend in ["socket-hooks", "syscalls"] {
+    for backend in ["calls", "socket-hooks", "syscalls"] {
         let dir = tempfile::tempdir()?;
         let folder = dir.path().join("t");
         let command = ["--", "python3", "-c", LEFT_ALONE, path(dir.path())];

@@ -148,7 +148,10 @@ constants! {
     SUB_LAST: u8 = 0x20;
     /// Bit of an [`Op`]'s `sub`: more of its bytes were taken than its head, and come in [`More`] records. The last of these says so.
     SUB_GOES_ON: u8 = 0x40;
-    /// `Op.flags`: `entry_ago_ns` is the call's entry (else the entry was not seen).
+    /// A send of more bytes may take TCP several segments, of which the first may be acknowledged when it returns: if nobody saw it
+    /// begin, its entry may be told later than it was. Not of one of at most so many bytes.
+    SENT_AT_ONCE: u32 = 65536;
+    /// `Op.flags`: `entry_ago_ns` is the call's entry, or of a send when its first byte left (else neither is known).
     OPF_ENTRY: u16 = 1;
     /// `Op.flags`: a `sockaddr` of 28 bytes (padded to 32) precedes the head.
     OPF_PEER: u16 = 2;

@@ -51,12 +51,16 @@ pub mod op_flag {
     pub const ALL: u16 = TURN | MORE | IO_URING | SHUT_WRITE | crate::rows::held::BITS;
 }
 
+/// Bytes of a send whose `entry` is never later than its first byte left.
+pub const SENT_AT_ONCE: u32 = 65536;
+
 table! {
     /// One operation of a task on a flow.
     OpRow {
         /// When it returned.
         at: MonoNs,
-        /// When it was entered; equal to `at` where the entry was not seen.
+        /// When it was entered, or of a send when its first byte may have left; equal to `at` if neither is known. Of a send of more
+        /// than [`SENT_AT_ONCE`] bytes, the first may have left earlier.
         entry: MonoNs => near().named("entry_ns"),
         /// When the first byte that it read reached the host, 0 where not known.
         arrived: MonoNs => near().named("arrived_ns").none(0),
@@ -94,7 +98,7 @@ table! {
     PollRow {
         /// When it returned.
         at: MonoNs,
-        /// When it was entered.
+        /// When it was entered, or first slept; equal to `at` if it did not sleep and nothing saw it begin.
         entry: MonoNs => near().named("entry_ns"),
         /// The timeout given, in ns; all ones = none.
         timeout_ns: u64 => next(),

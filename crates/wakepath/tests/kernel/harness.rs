@@ -15,7 +15,7 @@ use wakepath_model::rows::*;
 /// One recording at a time: they would see each other, and the machine is small.
 static ONE: Mutex<()> = Mutex::new(());
 
-pub const BACKENDS: [&str; 2] = ["socket-hooks", "syscalls"];
+pub const BACKENDS: [&str; 3] = ["calls", "socket-hooks", "syscalls"];
 
 pub fn skip(why: &str) {
     println!("skipped: {why}");

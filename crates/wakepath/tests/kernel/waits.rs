@@ -89,7 +89,7 @@ fn names_what_ended_each(backend: &str) -> bool {
     let waits = trace.slept_in(reader, libc::SYS_recvfrom);
     assert_eq!(waits.len(), 2, "{backend}: {waits:?}");
     let fb = trace.flow(fb);
-    if backend == "socket-hooks" || waits[0].cause != EndedBy::Net {
+    if backend != "syscalls" || waits[0].cause != EndedBy::Net {
         assert_eq!((waits[0].cause, waits[0].object), (EndedBy::Socket, fb.0), "{backend}");
     }
     assert_eq!(waits[1].cause, EndedBy::Timer, "{backend}");
@@ -282,7 +282,8 @@ fn polls_tell_how_many_and_how_long() {
         let told: Vec<_> = polls.iter().map(|p| (p.ready, p.timeout_ns, p.fd)).collect();
         // the test's own pauses poll nothing: what is told is exactly what was done
         assert_eq!(told, expected, "{backend}");
-        assert!(polls.iter().all(|p| p.entry < p.at));
+        // the begin of one that did not sleep may not be known
+        assert!(polls.iter().all(|p| p.entry < p.at || (backend == "calls" && p.ready > 0)));
         assert!(polls[0].at.0 - polls[0].entry.0 >= 9_000_000, "it took the time that it waited");
     }
 }
