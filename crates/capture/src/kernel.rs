@@ -250,8 +250,27 @@ impl KernelSource {
 
     /// Everything that was open before: endpoints and who holds them. Call it after [`KernelSource::attach`].
     pub fn snapshot(&mut self, mut sink: impl FnMut(Frame<'_>)) -> Result<(), CaptureError> {
+        const UDP: u16 = 17;
         let link = self.skel.progs.snapshot_files.attach()?;
-        iterate(&link, &mut sink).map_err(|e| CaptureError::Load(format!("reading the snapshot of open files: {e}")))
+        let (mut takes_from_all, mut has_datagrams) = (None, false);
+        let seen = |f: Frame<'_>| {
+            match f.head().map(|h| h.kind) {
+                Some(w::KIND_FLOW) => {
+                    let flow = f.read::<w::FlowSeen>().filter(|r| r.protocol == UDP && r.rport == 0);
+                    takes_from_all = flow.map(|r| r.flow);
+                }
+                Some(w::KIND_FD) => {
+                    let fd = f.read::<w::Descriptor>().filter(|d| d.marks & w::FDM_WATCHED != 0);
+                    has_datagrams |= fd.is_some_and(|d| takes_from_all == Some(d.flow));
+                }
+                _ => {}
+            }
+            sink(f);
+        };
+        let failed = |e| CaptureError::Load(format!("reading the snapshot of open files: {e}"));
+        iterate(&link, &mut { seen }).map_err(failed)?;
+        self.calls.looked(&self.skel, has_datagrams);
+        Ok(())
     }
 
     /// What sockets have room for now, as [`w::Sizes`]; how they and pipes stand, as [`w::Descriptor`]; and where those that

@@ -8,7 +8,6 @@ use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{Link, ProgramMut, TracepointCategory};
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 use wakepath_wire as w;
 
 /// Where the kernel lists its tracepoints.
@@ -16,9 +15,6 @@ const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// From this kernel on, runs that were left out since another program was running are counted for these programs too.
 const COUNTED_FROM: (u32, u32) = (6, 7);
-
-/// Datagrams' programs leave after so long without a datagram.
-const DATAGRAMS_TRIED: Duration = Duration::from_secs(2);
 
 /// Whether this kernel, and what is mounted here, let programs run at the tracepoints of single calls.
 pub(crate) fn has_calls() -> bool {
@@ -88,6 +84,18 @@ fn hooks(class: u8, waits: bool) -> Hooks {
 /// The section of programs that run at single calls: which, `hooks` says.
 pub(super) const SECTION: &str = "tp";
 
+/// Whether datagrams' programs are needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Datagrams {
+    /// Not known yet, so they are attached.
+    #[default]
+    NotLooked,
+    /// Somebody watched uses datagrams: they stay attached.
+    Used,
+    /// Nobody watched had a socket for them: they are attached when somebody uses one.
+    NotUsed,
+}
+
 /// The programs that run at single calls while a recording goes on. Dropping it takes them away.
 #[derive(Default)]
 pub(super) struct Calls {
@@ -96,8 +104,7 @@ pub(super) struct Calls {
     of_datagrams: Vec<Link>,
     /// Classes of calls whose begin the datagrams' programs see, a bit each.
     entered_for_datagrams: u32,
-    /// Since when datagrams were looked for in vain; `None` once there were some, or where nothing is to be tended.
-    tried_since: Option<Instant>,
+    datagrams: Datagrams,
     waits: bool,
 }
 
@@ -109,7 +116,7 @@ impl Calls {
         marks: bool,
     ) -> Result<Calls, CaptureError> {
         let mut out = Calls::default();
-        (out.waits, out.tried_since) = (options.waits, Some(Instant::now()));
+        out.waits = options.waits;
         out.links = attach(
             skel,
             |c| {
@@ -136,20 +143,26 @@ impl Calls {
         Ok(())
     }
 
-    /// Takes the datagrams' programs away when nobody watched used one for a while, and attaches them again for good when somebody does.
-    /// Senders of the few datagrams in between are not known. Call it now and then.
-    pub(super) fn tend(&mut self, skel: &mut skel::WakepathSkel<'_>) -> Result<(), CaptureError> {
-        let Some(since) = self.tried_since else { return Ok(()) };
-        if used(skel).load(Ordering::Relaxed) != 0 {
-            self.tried_since = None;
-            if self.of_datagrams.is_empty() {
-                self.attach_datagrams(skel)?;
-            }
-        } else if since.elapsed() > DATAGRAMS_TRIED && !self.of_datagrams.is_empty() {
+    /// Takes the datagrams' programs away if nobody watched has a socket for datagrams from anywhere when the recording begins.
+    pub(super) fn looked(&mut self, skel: &skel::WakepathSkel<'_>, has_datagrams: bool) {
+        if self.datagrams != Datagrams::NotLooked {
+            return;
+        }
+        self.datagrams = if has_datagrams { Datagrams::Used } else { Datagrams::NotUsed };
+        if !has_datagrams {
             classes(skel).fetch_and(!self.entered_for_datagrams, Ordering::AcqRel);
             let links = std::mem::take(&mut self.of_datagrams);
             // the rings must be read meanwhile
             std::thread::spawn(move || drop(links));
+        }
+    }
+
+    /// Attaches the datagrams' programs, for good, once somebody watched uses datagrams. Senders of the few datagrams before are not
+    /// known. Call it now and then.
+    pub(super) fn tend(&mut self, skel: &mut skel::WakepathSkel<'_>) -> Result<(), CaptureError> {
+        if self.datagrams == Datagrams::NotUsed && used(skel).load(Ordering::Relaxed) != 0 {
+            self.datagrams = Datagrams::Used;
+            self.attach_datagrams(skel)?;
         }
         Ok(())
     }

@@ -2,24 +2,23 @@
 
 use crate::harness::*;
 use crate::net::*;
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use wakepath_model::ids::EndpointId;
 use wakepath_model::rows::{OpKind, SENT_AT_ONCE};
 
-/// Longer than programs for datagrams stay without any.
-const TRIED_MS: u64 = 2500;
+/// Longer than programs for datagrams stay where nobody has a socket for them.
+const AWAY_MS: u64 = 1000;
 
 fn record_calls() -> Option<Recording> {
     record_as("calls", &["--pid", &std::process::id().to_string()])
 }
 
 /// Sends messages of several sizes one way, each answered with a byte, and gives the ids of both ends.
-fn exchange<S: Read + Write + AsRawFd + Send + 'static>(
-    mut a: S,
-    mut b: S,
-) -> [[wakepath_model::ids::EndpointId; 2]; 2] {
+fn exchange<S: Read + Write + AsRawFd + Send + 'static>(mut a: S, mut b: S) -> [[EndpointId; 2]; 2] {
     const SIZES: [usize; 6] = [1, 1000, 5000, 20_000, 65_000, 300_000];
     const ROUNDS: usize = 60;
     let fds = [ids(&a), ids(&b)];
@@ -42,7 +41,7 @@ fn exchange<S: Read + Write + AsRawFd + Send + 'static>(
 fn what_was_sent_is_never_read_before_its_send_began() {
     for kind in ["tcp", "unix"] {
         let Some(rec) = record_calls() else { return };
-        pause(TRIED_MS);
+        pause(AWAY_MS);
         let fds = if kind == "tcp" {
             let (a, b) = tcp_pair();
             exchange(a, b)
@@ -75,13 +74,10 @@ fn what_was_sent_is_never_read_before_its_send_began() {
     }
 }
 
-#[test]
-fn datagrams_are_followed_again_after_a_pause_without_any() {
-    let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
+/// Six questions and answers; how many of the questions were recorded with their sender, and without.
+fn questions(rec: Recording, server: &UdpSocket) -> (usize, usize) {
     let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
     client.connect(server.local_addr().expect("bound")).expect("it connects");
-    let Some(rec) = record_calls() else { return };
-    pause(TRIED_MS);
     for _ in 0..6 {
         client.send(b"question").expect("it goes");
         let (_, from) = server.recv_from(&mut [0; 64]).expect("it comes");
@@ -91,15 +87,28 @@ fn datagrams_are_followed_again_after_a_pause_without_any() {
     }
     let (port, peer) = (server.local_addr().expect("bound").port(), client.local_addr().expect("bound").port());
     let trace = rec.stop();
-    let flows = trace.endpoints.iter().filter(|e| e.lport == port);
-    let (known, other): (Vec<_>, Vec<_>) = flows.map(|e| (e.rport, e.flow)).partition(|e| e.0 == peer);
-    let count = |of: &[(u16, wakepath_model::ids::EndpointId)]| {
-        let mut flows: Vec<_> = of.iter().map(|e| e.1).collect();
-        flows.sort_unstable();
-        flows.dedup();
+    let count = |is_known: bool| {
+        let of = trace.endpoints.iter().filter(|e| e.lport == port && (e.rport == peer) == is_known);
+        let flows: BTreeSet<EndpointId> = of.map(|e| e.flow).collect();
         flows.iter().map(|f| trace.moved(*f, OpKind::Recv).len()).sum::<usize>()
     };
-    let (known, other) = (count(&known), count(&other));
+    (count(true), count(false))
+}
+
+#[test]
+fn senders_of_datagrams_are_known_at_a_socket_that_was_there_before() {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let Some(rec) = record_calls() else { return };
+    pause(AWAY_MS);
+    assert_eq!(questions(rec, &server), (6, 0));
+}
+
+#[test]
+fn senders_of_datagrams_are_known_soon_at_the_first_socket_for_them() {
+    let Some(rec) = record_calls() else { return };
+    pause(AWAY_MS);
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let (known, other) = questions(rec, &server);
     assert_eq!(known + other, 6, "each is recorded once");
     assert!(known >= 4, "{known} of 6 with their sender");
 }
