@@ -235,10 +235,11 @@ fn learn(host: &Host) -> (Roles, Known) {
     roles.finish();
     if roles.needs_wakes() {
         for event in host.events(TableSet::of(&[Table::Wait]), ..) {
-            if let Event::Wait(r) = event
-                && r.syscall == roles::FUTEX
-            {
-                roles.futex(&r);
+            if let Event::Wait(r) = event {
+                if r.syscall == roles::FUTEX {
+                    roles.futex(&r);
+                }
+                roles.waited(&r);
             }
         }
     }
