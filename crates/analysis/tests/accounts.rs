@@ -122,6 +122,22 @@ fn who_asks_to_wait_for_work_makes_no_slow_request_and_hangs_nowhere() {
     }
 }
 
+/// A subscription is made ready at once, and whoever makes it waits for what comes then: it is no request that could be slow.
+#[test]
+fn a_subscription_is_no_kind_of_request() {
+    let mut recording = play(WORKER).expect("the script");
+    for event in recording.hosts.iter_mut().flat_map(|h| &mut h.rows) {
+        if let Event::Message(m) = event
+            && m.role == MessageRole::Request
+        {
+            m.flags |= message_flag::SUBSCRIBES;
+        }
+    }
+    let mut kinds = Kinds::default();
+    each(&recording, |_, _, names, r| kinds.add(&r, names));
+    assert_eq!((kinds.requests, kinds.kinds.len(), kinds.opened.values().sum::<u64>()), (0, 0, 2));
+}
+
 /// The rest of a request comes late: that time is the client's.
 #[test]
 fn time_in_which_the_client_sends_is_not_the_servers() {

@@ -25,7 +25,7 @@ impl Steps for Roles {
                 }
                 self.asks(x, e, process, dial);
                 self.logical_tasks.called(xs, e, process, &mut self.habits);
-                if e.awaits && e.actor == e.task {
+                if e.awaits() && e.actor == e.task {
                     self.consumers.asked(e.task, e.began);
                 }
             }
@@ -131,7 +131,7 @@ impl Steps for Roles {
             self.logical_tasks.replies_on(xs, x, (task, process), &mut self.habits);
         } else {
             self.logical_tasks.hears(xs.get(x));
-            if xs.get(x).awaits {
+            if xs.get(x).awaits() {
                 self.consumers.answered(task);
             }
         }
