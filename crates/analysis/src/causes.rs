@@ -449,7 +449,10 @@ causes! {
         known_by: "from the arrival of its first byte until a task read it; the object says what the thread that read it did instead, and for which request, where that is known",
         states: &[State::Queued],
         account: Account::Taker,
-        says: &[say("waiting to be picked up by {service}")],
+        says: &[
+            when(When::Because(reasons::NO_DESCRIPTOR), "waiting for {service} to accept its connection, for which no file descriptor was left"),
+            say("waiting to be picked up by {service}"),
+        ],
         adds: &[say(", which was {object}")],
     }
     /// Nobody took what was asked for.
@@ -461,8 +464,7 @@ causes! {
         account: Account::Listener,
         says: &[
             when(When::Because(reasons::NOT_ACCEPTED), "waiting for {service} to accept the connection"),
-            when(When::Because(reasons::NOT_ACCEPTED_STOPPED), "waiting for {service}, which was stopped, to accept the \
-                     connection"),
+            when(When::Because(reasons::NOT_ACCEPTED_STOPPED), "waiting for {service}, which was stopped, to accept the connection"),
             when(When::Because(reasons::NOT_TAKEN_STOPPED), "waiting for {service}, which was stopped, to read what was sent"),
             say("waiting for {service} to read what was sent"),
         ],
@@ -471,8 +473,7 @@ causes! {
     Isolation {
         name: "isolation",
         what: "the recording held it back",
-        known_by: "`wakepath run --isolate` hands over one input at a time: how long it would have been queued \
-                   without that is not known. Always reported last, and never as the cause; `--observe` alters nothing",
+        known_by: "`wakepath run --isolate` hands over one input at a time: how long it would have been queued without that is not known. Always reported last, and never as the cause; `--observe` alters nothing",
         account: Account::Taker,
         is_by_recording: true,
         says: &[say("{service} held back by the recording, which handed it one input at a time (isolation)")],

@@ -196,6 +196,9 @@ reasons! {
     /// The same, and the process was stopped.
     NOT_TAKEN_STOPPED = "the process at the other end had not read it: it was stopped",
         "a signal (SIGSTOP), a debugger or a freezer stopped it, perhaps before the recording: `kill -CONT` lets it go on";
+    /// A connection that could not be accepted.
+    NO_DESCRIPTOR = "accept failed, since its process or the host had no descriptor left",
+        "a higher limit of open files (`ulimit -n`, systemd's LimitNOFILE), fewer connections, or a leak of descriptors to mend";
     /// A request waited for its task.
     TASK_BUSY = "the task that took it was busy with something else",
         "more workers, or shorter work in an event loop";

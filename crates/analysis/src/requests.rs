@@ -9,7 +9,7 @@ use crate::names::Names;
 use crate::spans::{OpeningNs, Timed, lay_out};
 use std::collections::BTreeMap;
 use wakepath_causality::evidence::Gap;
-use wakepath_causality::exchange::Exchange;
+use wakepath_causality::exchange::{Exchange, Wanted};
 use wakepath_causality::path::{Request, Span};
 use wakepath_model::ids::StrId;
 
@@ -138,15 +138,16 @@ pub struct Awaited {
 /// not slow, and that it goes on hangs nowhere.
 pub fn awaits(r: &Request) -> bool {
     let root = r.spans.first().and_then(|s| s.callee.as_ref().or(s.caller.as_ref()));
-    root.is_some_and(|h| h.exchange.awaits)
+    root.is_some_and(|h| h.exchange.awaits())
 }
 
-/// Whether a request, whose kind is `asked`, did nothing but open a connection for other messages: a handshake (101), or a tunnel by CONNECT.
+/// Whether a request, whose kind is `asked`, did nothing but open a connection for other messages: a handshake (101), a tunnel by CONNECT, or a
+/// subscription.
 pub fn opens(r: &Request, asked: &str) -> bool {
     let [root] = &r.spans[..] else { return false };
     root.callee.as_ref().or(root.caller.as_ref()).is_some_and(|h| {
         let is_tunnel = asked.starts_with("CONNECT ") && (200..300).contains(&h.exchange.status);
-        h.exchange.status == 101 || is_tunnel
+        h.exchange.status == 101 || is_tunnel || h.exchange.wanted == Wanted::Messages
     })
 }
 

@@ -25,6 +25,7 @@ use crate::requests::{KINDS_MAX, awaits, kind_of, opens};
 use crate::selection::{Placed, Selection};
 use crate::spans::lay_out;
 use std::collections::BTreeMap;
+use wakepath_causality::Learned;
 use wakepath_causality::path::Request;
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
@@ -47,6 +48,11 @@ pub struct Recording<'a> {
     pub index: &'a Index,
     /// Its names.
     pub names: &'a Names<'a>,
+}
+
+/// Bytes that a question about all kinds reads of a folder, about: it learns how its tasks work, and finds its paths twice.
+pub fn bytes_to_read(folder: &Folder) -> u64 {
+    wakepath_causality::bytes_to_read(folder) / 2 * 3
 }
 
 /// A kind of request: entry service, and what was asked.
@@ -133,7 +139,8 @@ impl Wanted {
     }
 }
 
-fn durations(folder: &Folder, names: &Names<'_>, question: &Question<'_>) -> BTreeMap<KindName, Histogram> {
+fn durations(recording: &Recording<'_>, learned: &Learned, question: &Question<'_>) -> BTreeMap<KindName, Histogram> {
+    let Recording { folder, names, .. } = *recording;
     let mut kinds: BTreeMap<KindName, Histogram> = BTreeMap::new();
     let out = |r: Request| {
         if r.orphan.is_some() || awaits(&r) {
@@ -145,13 +152,18 @@ fn durations(folder: &Folder, names: &Names<'_>, question: &Question<'_>) -> BTr
             kinds.entry(name).or_default().add(root);
         }
     };
-    wakepath_causality::reconstruct(folder, out, |_, _, _, _| {});
+    learned.reconstruct(folder, out);
     kinds
 }
 
 /// Finds the paths of all requests again and adds those that are wanted to their groups: with a selection, those in it and
 /// all others of their kind; without, by duration.
-fn gather(recording: &Recording<'_>, selection: Option<&Selection>, plans: &mut BTreeMap<KindName, Plan>) {
+fn gather(
+    recording: &Recording<'_>,
+    learned: &Learned,
+    selection: Option<&Selection>,
+    plans: &mut BTreeMap<KindName, Plan>,
+) {
     let Recording { folder, index, names } = *recording;
     let reader = Reader::new(folder, index, names);
     let line = folder.timeline();
@@ -183,7 +195,7 @@ fn gather(recording: &Recording<'_>, selection: Option<&Selection>, plans: &mut 
             group.add(r.id, Some(&r), &reader, |take| path.drain(take));
         }
     };
-    wakepath_causality::reconstruct(folder, out, |_, _, _, _| {});
+    learned.reconstruct(folder, out);
 }
 
 /// What most of a request's critical path went to, and how much (ns); nothing where it has no whole reply, or its path is
@@ -199,12 +211,13 @@ pub fn largest(recording: &Recording<'_>, reader: &Reader<'_>, r: &Request) -> O
     group.largest()
 }
 
-/// Of each kind of request, the slow ones against the typical ones. Reads the folder twice; memory: a histogram a kind,
+/// Of each kind of request, the slow ones against the typical ones. Reads the folder three times; memory: a histogram a kind,
 /// and sums of at most [`PATHS_MAX`] paths a group of the kinds looked at.
 pub fn slowest(recording: &Recording<'_>, question: &Question<'_>) -> Answer {
     let mut answer = Answer::default();
     let mut found: Vec<(u128, KindName, Histogram)> = Vec::new();
-    for (name, h) in durations(recording.folder, recording.names, question) {
+    let learned = Learned::of(recording.folder);
+    for (name, h) in durations(recording, &learned, question) {
         if h.count() < REQUESTS_MIN {
             answer.too_few.0 += 1;
             answer.too_few.1 += h.count();
@@ -231,7 +244,7 @@ pub fn slowest(recording: &Recording<'_>, question: &Question<'_>) -> Answer {
             (name.clone(), plan)
         })
         .collect();
-    gather(recording, None, &mut plans);
+    gather(recording, &learned, None, &mut plans);
     for (lost_ns, name, h) in found {
         if let Some(plan) = plans.remove(&name) {
             let compared = Comparison::new(plan.groups.0, plan.groups.1);
@@ -246,11 +259,12 @@ fn slow_count(h: &Histogram, share: f64) -> u64 {
     count.max(SLOW_MIN.min(h.count() / 4)).clamp(1, h.count())
 }
 
-/// Of each kind of request, those of one recording against those of an earlier one. Reads each folder twice.
+/// Of each kind of request, those of one recording against those of an earlier one. Reads each folder three times.
 pub fn between(before: &Recording<'_>, after: &Recording<'_>, question: &Question<'_>) -> Answer {
     let mut answer = Answer::default();
-    let earlier = durations(before.folder, before.names, question);
-    let mut later = durations(after.folder, after.names, question);
+    let (before, after) = ((before, &Learned::of(before.folder)), (after, &Learned::of(after.folder)));
+    let earlier = durations(before.0, before.1, question);
+    let mut later = durations(after.0, after.1, question);
     let mut found: Vec<(u128, KindName, u64, u64)> = Vec::new();
     for (name, a) in earlier {
         let Some(b) = later.remove(&name) else {
@@ -269,7 +283,7 @@ pub fn between(before: &Recording<'_>, after: &Recording<'_>, question: &Questio
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     answer.further = found.len().saturating_sub(question.kinds_max) as u64;
     found.truncate(question.kinds_max);
-    let all_of = |recording: &Recording<'_>, count: fn(&(u128, KindName, u64, u64)) -> u64| {
+    let all_of = |(recording, learned): (&Recording<'_>, &Learned), count: fn(&(u128, KindName, u64, u64)) -> u64| {
         let mut plans: BTreeMap<KindName, Plan> = found
             .iter()
             .map(|f| {
@@ -277,7 +291,7 @@ pub fn between(before: &Recording<'_>, after: &Recording<'_>, question: &Questio
                 (f.1.clone(), Plan { slow, typical, groups: Default::default() })
             })
             .collect();
-        gather(recording, None, &mut plans);
+        gather(recording, learned, None, &mut plans);
         plans
     };
     let (mut typical, mut slow) = (all_of(before, |f| f.2), all_of(after, |f| f.3));

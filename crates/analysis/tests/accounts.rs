@@ -1,15 +1,18 @@
 //! To whose account time goes, and what is no request that could be slow.
 
+use std::collections::BTreeMap;
 use wakepath_analysis::critical_path::critical_path;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::open::open;
+use wakepath_analysis::reasons;
 use wakepath_analysis::requests::{Awaited, Kinds};
 use wakepath_analysis::spans::lay_out;
-use wakepath_analysis::why::{Cause, Reader};
+use wakepath_analysis::why::{Cause, Detail, Reader, What};
 use wakepath_causality::path::Request;
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
-use wakepath_model::rows::{Event, MessageRole, message_flag};
+use wakepath_model::ids::{EndpointId, MonoNs};
+use wakepath_model::rows::{EndpointRow, Event, LimitKind, LimitRow, MessageRole, TcpState, message_flag};
 use wakepath_testkit::recording::{Cuts, Recording};
 use wakepath_testkit::script::play;
 
@@ -26,18 +29,24 @@ fn each(recording: &Recording, mut take: impl FnMut(&Folder, &Index, &Names<'_>,
 /// How long (us) the critical paths of a script's requests went to each cause and service.
 fn told(script: &str) -> Vec<(Cause, String, u64)> {
     let mut out: Vec<(Cause, String, u64)> = Vec::new();
-    each(&play(script).expect("the script"), |folder, index, names, r| {
-        let reader = Reader::new(folder, index, names);
-        let path = critical_path(folder, index, &r);
-        reader.read_path(Some(&r), |take| path.drain(take), &mut |s, what, _| {
-            let us = s.duration_ns() / 1000;
-            match out.iter_mut().find(|o| (o.0, &o.1) == (what.cause, &what.service)) {
-                Some(o) => o.2 += us,
-                None => out.push((what.cause, what.service, us)),
-            }
-        });
+    slices(&play(script).expect("the script"), |what, _, us| {
+        match out.iter_mut().find(|o| (o.0, &o.1) == (what.cause, &what.service)) {
+            Some(o) => o.2 += us,
+            None => out.push((what.cause, what.service, us)),
+        }
     });
     out
+}
+
+/// Gives the critical paths of a recording's requests to `take`, slice by slice, with how long each lasted (us).
+fn slices(recording: &Recording, mut take: impl FnMut(What, Detail, u64)) {
+    each(recording, |folder, index, names, r| {
+        let reader = Reader::new(folder, index, names);
+        let path = critical_path(folder, index, &r);
+        reader.read_path(Some(&r), |step| path.drain(step), &mut |s, what, detail| {
+            take(what, detail, s.duration_ns() / 1000)
+        });
+    });
 }
 
 /// The app waits for another process of its name, which sleeps: before a handshake, as far as anybody can read.
@@ -119,6 +128,76 @@ fn who_asks_to_wait_for_work_makes_no_slow_request_and_hangs_nowhere() {
         let unended = open(&folder, &index, &Names::read(&folder));
         assert_eq!(unended.requests.len(), usize::from(!is_so));
         assert_eq!(unended.awaited.values().map(|a| a.0).sum::<u64>(), u64::from(is_so));
+    }
+}
+
+/// A subscription is made ready at once, and whoever makes it waits for what comes then: it is no request that could be slow.
+#[test]
+fn a_subscription_is_no_kind_of_request() {
+    let mut recording = play(WORKER).expect("the script");
+    for event in recording.hosts.iter_mut().flat_map(|h| &mut h.rows) {
+        if let Event::Message(m) = event
+            && m.role == MessageRole::Request
+        {
+            m.flags |= message_flag::SUBSCRIBES;
+        }
+    }
+    let mut kinds = Kinds::default();
+    each(&recording, |_, _, names, r| kinds.add(&r, names));
+    assert_eq!((kinds.requests, kinds.kinds.len(), kinds.opened.values().sum::<u64>()), (0, 0, 2));
+}
+
+/// A request lies in the queue of a listener whose process has no descriptor left: it was not busy.
+const NO_DESCRIPTOR: &str = "
+task C cli
+task A app
+flow c C A ports 40000 80
+90 A woken by timer since 80
+100 C asks r1 c for -
+4000 A accepts c
+4010 A takes r1
+4100 A answers r1
+4200 C hears r1
+6000 A woken by timer since 5500
+";
+
+#[test]
+fn a_request_that_no_descriptor_was_left_for_says_so() {
+    let us = |t: u64| MonoNs(t * 1000);
+    for failures in [&[][..], &[1_000, 2_000]] {
+        let mut recording = play(NO_DESCRIPTOR).expect("the script");
+        let rows = &mut recording.hosts[0].rows;
+        let begin = rows.iter().map(Event::at).min().expect("a row");
+        let listener = EndpointId(999);
+        let listens = EndpointRow {
+            at: begin,
+            flow: listener,
+            lport: 80,
+            state: TcpState::Listen,
+            family: 2,
+            protocol: 6,
+            ..Default::default()
+        };
+        rows.push(listens.into());
+        rows.extend(failures.iter().map(|&t| {
+            Event::from(LimitRow {
+                at: us(t),
+                flow: listener,
+                kind: LimitKind::Descriptors,
+                value: 24,
+                ..Default::default()
+            })
+        }));
+        rows.sort_by_key(Event::at);
+        let mut queued: BTreeMap<bool, u64> = BTreeMap::new();
+        slices(&recording, |what, detail, us| {
+            if what.cause == Cause::Queue {
+                *queued.entry(detail.reason == Some(reasons::NO_DESCRIPTOR)).or_default() += us;
+            }
+        });
+        let starved = queued.get(&true).copied().unwrap_or_default();
+        assert_eq!(starved, if failures.is_empty() { 0 } else { 3_000 }, "{queued:?}");
+        assert!((3_800..4_000).contains(&queued.values().sum::<u64>()), "{queued:?}");
     }
 }
 

@@ -22,7 +22,7 @@ use ends::{Early, Ends, NO_SOCKET, Span};
 use leaving::Left;
 pub use leaving::Sign;
 pub use opening::Opening;
-pub use record::{By, ByClient, Exchange, Queued, Side};
+pub use record::{By, ByClient, Exchange, Queued, Side, Wanted};
 use refusals::{Connect, Refusals};
 use rustc_hash::FxHashMap;
 pub use sides::Sides;

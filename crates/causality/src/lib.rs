@@ -85,9 +85,39 @@ pub fn reconstruct_with(
     out: impl FnMut(Request),
     refused: impl FnMut(HostId, TaskId, Place, i32),
 ) -> Report {
+    let Learned { roles, known } = Learned::of(folder);
+    link(folder, options, (&roles, known), out, refused)
+}
+
+/// What the first pass learns of a folder, for those who find its paths more than once.
+pub struct Learned {
+    roles: Vec<Roles>,
+    known: Vec<Known>,
+}
+
+impl Learned {
+    /// Reads the folder once.
+    pub fn of(folder: &Folder) -> Learned {
+        let (roles, known) = folder.hosts().iter().map(learn).unzip();
+        Learned { roles, known }
+    }
+
+    /// The same as [`reconstruct`], of the folder that this was learned of: reads it once.
+    pub fn reconstruct(&self, folder: &Folder, out: impl FnMut(Request)) -> Report {
+        link(folder, &Options::default(), (&self.roles, self.known.clone()), out, |_, _, _, _| {})
+    }
+}
+
+/// Second pass.
+fn link(
+    folder: &Folder,
+    options: &Options,
+    (roles, known): (&[Roles], Vec<Known>),
+    out: impl FnMut(Request),
+    refused: impl FnMut(HostId, TaskId, Place, i32),
+) -> Report {
     let options = Options { refuses_habits: options.refuses_habits || folder.refuses_habits(), ..options.clone() };
     let hosts = folder.hosts();
-    let (roles, known): (Vec<Roles>, Vec<Known>) = hosts.iter().map(learn).unzip();
     let line = Rc::new(folder.timeline());
     let sniffers = hosts.iter().filter(|h| h.row_count(Table::SniffedExchange) > 0);
     let seen: FxHashMap<HostId, Seen> = sniffers.map(|h| (h.id(), Seen::read(h))).collect();
@@ -103,7 +133,7 @@ pub fn reconstruct_with(
         None => (out.borrow_mut())(r),
     };
     let assembler = Rc::new(RefCell::new(Assembler::new(given, refused)));
-    for (host, roles) in hosts.iter().zip(&roles) {
+    for (host, roles) in hosts.iter().zip(roles) {
         assembler.borrow_mut().lost_on(host.id(), roles.losses());
         if let Some(wires) = wires.as_ref().filter(|_| !roles.losses().is_empty()) {
             wires.borrow_mut().lost_on(host.id());
@@ -235,10 +265,11 @@ fn learn(host: &Host) -> (Roles, Known) {
     roles.finish();
     if roles.needs_wakes() {
         for event in host.events(TableSet::of(&[Table::Wait]), ..) {
-            if let Event::Wait(r) = event
-                && r.syscall == roles::FUTEX
-            {
-                roles.futex(&r);
+            if let Event::Wait(r) = event {
+                if r.syscall == roles::FUTEX {
+                    roles.futex(&r);
+                }
+                roles.waited(&r);
             }
         }
     }
@@ -246,6 +277,7 @@ fn learn(host: &Host) -> (Roles, Known) {
 }
 
 /// What a first pass learned of flows.
+#[derive(Clone)]
 struct Known {
     sides: Sides,
     channels: Channels,

@@ -4,6 +4,7 @@
 mod awaited;
 mod background;
 mod connection_tasks;
+mod consumers;
 mod doing;
 mod endings;
 mod finish;
@@ -21,6 +22,7 @@ use crate::exchange::{ExId, Exchange, Slab};
 use crate::of_tasks::OfTasks;
 use crate::process::ProcessId;
 use crate::process::known::{Known, Process, Rest};
+use consumers::Consumers;
 use doing::{Activity, Asked, Dial, Doing, Epoll, Replied, Unanswered, UnderWay};
 use logical_tasks::LogicalTasks;
 use rustc_hash::FxHashMap;
@@ -44,6 +46,7 @@ pub struct Roles {
     under_way: UnderWay,
     habits: HabitTable,
     logical_tasks: LogicalTasks,
+    consumers: Consumers,
     losses: Vec<(u64, u64)>,
     /// The library vantage handed over inputs.
     are_given_inputs: bool,
@@ -68,6 +71,9 @@ impl Roles {
     pub fn loss(&mut self, r: &LossRow, what: &str) {
         if what.starts_with("loss.ring.task") || defects::hides_rows(what) {
             self.logical_tasks.lost_handovers(r.from.0.saturating_sub(LATE_NS), r.at.0);
+        }
+        if what.starts_with("loss.ring.wait") || defects::hides_rows(what) {
+            self.consumers.lost_waits();
         }
         let is_of_operations = ["loss.ring.op", "loss.ring.flow", "loss.storage"].iter().any(|l| what.starts_with(l));
         if is_of_operations || defects::hides_rows(what) {

@@ -11,7 +11,7 @@ use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, MessageEndHow, MessageEndRow, MessageRole, MessageRow, OPEN, RangeHow, Side, UNFRAMED,
-    WitnessKind, message_flag,
+    WitnessKind,
 };
 use wakepath_protocols::{
     Border, Dir, EndHow, Likely, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Upgrade, Verdict,
@@ -415,16 +415,6 @@ impl<'s, S: RowSink> Out<'s, S> {
     }
 }
 
-/// Bits of [`message_flag`].
-fn flags(m: &Message<'_>) -> u8 {
-    let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
-    bit(m.role == Role::OneWay, message_flag::NO_REPLY)
-        | bit(m.attrs.queued, message_flag::QUEUED)
-        | bit(m.attrs.relayed, message_flag::RELAYED)
-        | bit(m.attrs.by_turn, message_flag::BY_TURN)
-        | bit(m.attrs.awaits, message_flag::AWAITS)
-}
-
 impl<S: RowSink> Sink for Out<'_, S> {
     fn message(&mut self, m: &Message<'_>) {
         let (witness_kind, witness) = m.witnesses.first().map_or((WitnessKind::None, 0), |w| words::witness(*w));
@@ -454,7 +444,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
             witness_kind,
             failed: words::failed(m.role, m.attrs.status.outcome),
             cut: u8::from(m.attrs.cut),
-            flags: flags(m),
+            flags: words::flags(m),
             ..Default::default()
         };
         s.push(&row);

@@ -4,7 +4,7 @@ use crate::RowSink;
 use crate::recurring::{Asker, Said};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::StrId;
-use wakepath_model::rows::{Failed, MessageEndHow, WitnessKind};
+use wakepath_model::rows::{Failed, MessageEndHow, WitnessKind, message_flag};
 use wakepath_protocols::vocabulary::Attribute;
 use wakepath_protocols::{Defect, Dir, EndHow, Maker, Message, Outcome, Processor, Protocol, Role, Status, Witness};
 
@@ -105,4 +105,15 @@ impl Speech {
         }
         sink.said(text, &Said { protocol, attribute, asker, start, counts })
     }
+}
+
+/// Bits of [`message_flag`].
+pub(crate) fn flags(m: &Message<'_>) -> u8 {
+    let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+    bit(m.role == Role::OneWay, message_flag::NO_REPLY)
+        | bit(m.attrs.queued, message_flag::QUEUED)
+        | bit(m.attrs.relayed, message_flag::RELAYED)
+        | bit(m.attrs.by_turn, message_flag::BY_TURN)
+        | bit(m.attrs.awaits, message_flag::AWAITS)
+        | bit(m.attrs.subscribes, message_flag::SUBSCRIBES)
 }

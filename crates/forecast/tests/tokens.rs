@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wakepath_analysis::names::Names;
-use wakepath_causality::exchange::{By, ByClient, Exchange, Queued, Side};
+use wakepath_causality::exchange::{By, ByClient, Exchange, Queued, Side, Wanted};
 use wakepath_causality::path::{Half, Request, Span};
 use wakepath_flows::Place;
 use wakepath_forecast::derive::holds::{self, Found};
@@ -107,7 +107,7 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         began: MonoNs(from),
         taken: MonoNs(from),
         read: MonoNs(0),
-        awaits: false,
+        wanted: Wanted::Answer,
         reply_began: MonoNs(to),
         ended: MonoNs(to),
         task: TaskId(task),

@@ -217,11 +217,16 @@ fn operations(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
     left.finish(create(&file(dir, "left", i))?)
 }
 
-/// How long the queues of listeners were, and might become.
+/// How long the queues of listeners were, and might become; and when no descriptor was left to accept.
 fn backlogs(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
-    let mut sorter = Sorter::new(dir);
-    each::<LimitRow>(host, |r| if r.kind == LimitKind::Backlog { sorter.push(*r) } else { Ok(()) })?;
-    sorter.finish(create(&file(dir, "backlogs", i))?)
+    let (mut queues, mut starved) = (Sorter::new(dir), Sorter::new(dir));
+    each::<LimitRow>(host, |r| match r.kind {
+        LimitKind::Backlog => queues.push(*r),
+        LimitKind::Descriptors => starved.push(*r),
+        _ => Ok(()),
+    })?;
+    queues.finish(create(&file(dir, "backlogs", i))?)?;
+    starved.finish(create(&file(dir, "starved", i))?)
 }
 
 fn packets(host: &Host, i: usize, dir: &Path, sent: &mut Sorter<Sent>) -> io::Result<()> {

@@ -42,7 +42,7 @@ use wakepath_model::rows::{
 };
 
 /// Version of the files: older ones are made again.
-const VERSION: u64 = 9;
+const VERSION: u64 = 10;
 /// The subfolder of `DIR/cache` where indexes are.
 const CACHE: &str = "cache";
 /// Most rows looked at around a place that a binary search found.
@@ -104,6 +104,8 @@ struct EndpointRows {
     listeners: Rows<Listener>,
     /// Lengths of listeners' queues.
     backlogs: Rows<LimitRow>,
+    /// Accepts for which no descriptor was left.
+    starved: Rows<LimitRow>,
 }
 
 /// A folder of this process, whose name has the process's number. Those of processes that ended before they were done
@@ -199,6 +201,7 @@ impl Index {
                     resent: store.open(&build::file(dir, "resent", i))?,
                     listeners: store.open(&build::file(dir, "listeners", i))?,
                     backlogs: store.open(&build::file(dir, "backlogs", i))?,
+                    starved: store.open(&build::file(dir, "starved", i))?,
                 },
                 besides: Besides {
                     interpreters: store.open(&build::file(dir, "interpreters", i))?,

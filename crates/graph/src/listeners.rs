@@ -75,6 +75,21 @@ impl Index {
         Some(Backlog::of(&row))
     }
 
+    /// When an accept at the port of an endpoint first failed between two moments, since no descriptor was left. `None` where none did, or
+    /// where several sockets listen at that port.
+    pub fn starved(&self, host: HostId, accepted: EndpointId, from: MonoNs, to: MonoNs) -> Option<MonoNs> {
+        let h = self.rows(host).filter(|h| h.endpoints.starved.count() > 0)?;
+        let port = self.end(host, accepted)?.lport;
+        let mut at_port = self.listeners_at(h, port).map(|l| l.flow);
+        let listener = at_port.next().filter(|_| port != 0)?;
+        if at_port.any(|flow| flow != listener) {
+            return None;
+        }
+        let first = self.store.lower_bound(&h.endpoints.starved, (listener.0, from.0, 0));
+        let row = self.store.get(&h.endpoints.starved, first)?;
+        (row.flow == listener && row.at <= to).then_some(row.at)
+    }
+
     /// What an endpoint sent once more between two moments, in order of time.
     pub fn resent(
         &self,

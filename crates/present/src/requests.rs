@@ -267,7 +267,7 @@ pub struct RequestsView {
     pub awaited: Vec<AwaitedView>,
     /// Services that requests called and that nobody watches, most calls first.
     pub unwatched: Vec<UnwatchedView>,
-    /// Requests that only opened a connection for other messages: handshakes (101), and tunnels by CONNECT. They are in no figure above.
+    /// Requests that only opened a connection for other messages: handshakes (101), tunnels by CONNECT, subscriptions. They are in no figure above.
     pub opened: Vec<QueuedView>,
     /// Evidence: links by rule.
     pub rules: Vec<RuleView>,

@@ -146,6 +146,8 @@ pub struct Attrs<'a> {
     /// `true`: it asks to wait until something happens elsewhere, such as an item in a list: a reply that comes late is not slow, and
     /// one that does not come hangs nowhere.
     pub awaits: bool,
+    /// `true`: it only says which messages the other side is to send from now on, or not any more: a subscription.
+    pub subscribes: bool,
     /// `true`: it is queued, and names where the answer is to go: whoever takes it up makes that, not the one who took this.
     pub relayed: bool,
     /// `true`: nothing but the turn says what answers what: a request that another of its kind follows is not answered any more.

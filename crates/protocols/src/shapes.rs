@@ -30,7 +30,10 @@ impl Shape {
     }
 
     pub fn attrs(&self) -> Attrs<'_> {
-        Attrs { verb: self.verb.as_str(), target: self.text.as_str(), cut: self.text.is_cut(), ..Attrs::default() }
+        let verb = self.verb.as_str();
+        // words of PostgreSQL alone
+        let subscribes = matches!(verb, "LISTEN" | "UNLISTEN");
+        Attrs { verb, target: self.text.as_str(), cut: self.text.is_cut(), subscribes, ..Attrs::default() }
     }
 
     /// Whether it reads from the client: `COPY … FROM STDIN`, as far as it is to be seen.

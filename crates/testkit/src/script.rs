@@ -25,6 +25,7 @@
 //!                                chunked (how long a reply in parts is shows at its end),
 //!                                streams (each bears the number of its request, and replies come in any order), ring (io_uring
 //!                                carries its operations), turns (a message that another follows is not answered, as WebSocket's),
+//!                                awaits (what is asked waits until something happens elsewhere, as `BRPOP`),
 //!                                relayed (what is asked is queued, and answered by who takes it up), piped (two pipes, one each way; `piped as d`: the same as d's)
 //! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once; `part`: its first half,
 //!                                then `takes r1 rest`
@@ -59,6 +60,7 @@
 //!                                old (the flow is), unanswered, open, reply only
 //! packets lost 100 200           by every sniffer
 //! lost 100 200                   operations were lost between two times
+//! waits lost 100 200             waits were lost, by every host
 //! handovers lost 100 200         what channels handed over was, by every host
 //! recorded 100 900               nothing before or after was recorded
 //! ```
@@ -101,6 +103,7 @@ struct Flow {
     has_streams: bool,
     is_chunked: bool,
     is_relayed: bool,
+    awaits: bool,
     has_turns: bool,
     noted: [bool; 2],
     /// Of a pair of pipes, the one of the requests; that of the replies is the next one.
@@ -165,6 +168,13 @@ fn number(word: &str) -> Played<u64> {
 }
 
 impl Player {
+    /// Something was lost between two times, by every host.
+    fn lost(&mut self, from: &str, to: &str, what: &str) -> Played<()> {
+        let (from, to) = (number(from)? * US, number(to)? * US);
+        self.out.hosts.iter_mut().for_each(|h| h.lost(from, to, 1, what));
+        Ok(())
+    }
+
     fn line(&mut self, line: &str) -> Played<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
@@ -174,11 +184,6 @@ impl Player {
                     _ => 0,
                 };
                 self.out.hosts.push(HostRows::new(name, clock * 1_000_000_000));
-                Ok(())
-            }
-            ["packets", "lost", from, to] => {
-                let (from, to) = (number(from)? * US, number(to)? * US);
-                self.out.hosts.iter_mut().for_each(|h| h.lost(from, to, 1, "loss.packet"));
                 Ok(())
             }
             ["sniffer", name] => {
@@ -211,16 +216,10 @@ impl Player {
                 let from = who.rsplit('/').next().unwrap_or(who);
                 self.gives(number(time)? * US, from, kind, to, rest)
             }
-            ["handovers", "lost", from, to] => {
-                let (from, to) = (number(from)? * US, number(to)? * US);
-                self.out.hosts.iter_mut().for_each(|h| h.lost(from, to, 1, "loss.ring.task"));
-                Ok(())
-            }
-            ["lost", from, to] => {
-                let (from, to) = (number(from)? * US, number(to)? * US);
-                self.out.hosts.iter_mut().for_each(|h| h.lost(from, to, 1, "loss.ring.op"));
-                Ok(())
-            }
+            ["packets", "lost", from, to] => self.lost(from, to, "loss.packet"),
+            ["waits", "lost", from, to] => self.lost(from, to, "loss.ring.wait"),
+            ["handovers", "lost", from, to] => self.lost(from, to, "loss.ring.task"),
+            ["lost", from, to] => self.lost(from, to, "loss.ring.op"),
             ["recorded", from, to] => {
                 self.window = Some((number(from)?, number(to)?));
                 Ok(())
@@ -400,6 +399,9 @@ impl Player {
                 }
                 if f.is_relayed && *status == 0 {
                     h.is_relayed();
+                }
+                if f.awaits && *status == 0 {
+                    h.asks_to_wait();
                 }
                 if f.has_ids {
                     h.bears(WitnessKind::XRequestId, range.start);

@@ -93,7 +93,7 @@ pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
     // of two that are compared, the later is read last
     let bar = asked
         .last()
-        .map(|a| Reading::of(&a.folder, "comparing requests", wakepath_causality::bytes_to_read(&a.folder)));
+        .map(|a| Reading::of(&a.folder, "comparing requests", wakepath_analysis::why::bytes_to_read(&a.folder)));
     let mut view = match (&recordings[..], &args.task) {
         ([before, after], Some(task)) => tasks(args, before, after, task, &words(Mode::Tasks))?,
         ([_, _], None) if !args.part.is_empty() => {

@@ -71,6 +71,24 @@ impl Walk<'_> {
 
     /// From when what `task` took at the cursor had come until it had taken it: it got ready, or was busy.
     pub(crate) fn taken(&mut self, task: (HostId, TaskId), floor: CommonNs, own: EndpointId) {
+        let Some((failed, accepted)) = self.starved(task.0, floor, own) else {
+            return self.picked_up(task, floor, own);
+        };
+        self.picked_up(task, accepted, own);
+        let reason = Message { reason: Some(reasons::NO_DESCRIPTOR), ..Message::NOTHING };
+        self.put(task, failed, State::Queued, reason, None);
+        self.picked_up(task, floor, own);
+    }
+
+    /// When accepts first failed for want of a descriptor while what came on a connection waited, and when it was accepted.
+    fn starved(&self, host: HostId, floor: CommonNs, own: EndpointId) -> Option<(CommonNs, CommonNs)> {
+        let (index, local) = (self.index, |t| self.index.timeline().local(host, t));
+        let failed = index.common(host, index.starved(host, own, local(floor), local(self.at))?).max(floor);
+        let accepted = index.common(host, index.last_left(host, own, OpKind::Accept, self.at)?.at);
+        (failed < accepted).then_some((failed, accepted))
+    }
+
+    fn picked_up(&mut self, task: (HostId, TaskId), floor: CommonNs, own: EndpointId) {
         let mut by = task;
         for _ in 0..HANDS_MAX {
             let Some(w) = self.busy_since(by, floor, own, Taken::Request) else { return };

@@ -207,7 +207,7 @@ impl<'a> Reader<'a> {
             // what is handed on as it came says nothing new
             let asked_for =
                 parent.and(s.callee.as_ref()).map(|h| self.names.asked(h)).filter(|a| root.as_ref() != Some(a));
-            let event = half.filter(|h| h.exchange.awaits).map(|h| {
+            let event = half.filter(|h| h.exchange.awaits()).map(|h| {
                 let what = format!("{} at {service}", self.names.asked(h));
                 let who = parent.map_or_else(|| caller.clone().unwrap_or_default(), |p| p.service.clone());
                 (what, who, s.caller.as_ref().map_or(h.host, |c| c.host))

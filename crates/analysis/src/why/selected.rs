@@ -5,14 +5,16 @@ use crate::histogram::Histogram;
 use crate::requests::{KINDS_MAX, awaits, opens};
 use crate::selection::{Placed, Selection};
 use std::collections::BTreeMap;
+use wakepath_causality::Learned;
 use wakepath_causality::path::Request;
 
 /// Of each kind of request, those of a selection against all others. Kinds of which none is selected are not told; nor
-/// compared are those with too few others. Reads the folder twice.
+/// compared are those with too few others. Reads the folder three times.
 pub fn selected(recording: &Recording<'_>, question: &Question<'_>, selection: &Selection) -> Answer {
     let mut answer = Answer::default();
     let mut found: Vec<(u128, KindName, u64, u64)> = Vec::new();
-    for (name, (within, others)) in durations(recording, question, selection) {
+    let learned = Learned::of(recording.folder);
+    for (name, (within, others)) in durations(recording, &learned, question, selection) {
         match (within.count(), others.count()) {
             (0, _) => {}
             (n, o) if o < REQUESTS_MIN => {
@@ -30,7 +32,7 @@ pub fn selected(recording: &Recording<'_>, question: &Question<'_>, selection: &
         (name.clone(), Plan { slow, typical, groups: Default::default() })
     };
     let mut plans: BTreeMap<KindName, Plan> = found.iter().map(plan).collect();
-    gather(recording, Some(selection), &mut plans);
+    gather(recording, &learned, Some(selection), &mut plans);
     for (lost_ns, name, within, others) in found {
         if let Some(plan) = plans.remove(&name) {
             let compared = Comparison::new(plan.groups.0, plan.groups.1);
@@ -43,6 +45,7 @@ pub fn selected(recording: &Recording<'_>, question: &Question<'_>, selection: &
 /// Of each kind, how long the selected ones and the others took.
 fn durations(
     recording: &Recording<'_>,
+    learned: &Learned,
     question: &Question<'_>,
     selection: &Selection,
 ) -> BTreeMap<KindName, (Histogram, Histogram)> {
@@ -61,6 +64,6 @@ fn durations(
         let (within, others) = kinds.entry(placed.kind).or_default();
         if is_within { within } else { others }.add(placed.duration_ns);
     };
-    wakepath_causality::reconstruct(recording.folder, out, |_, _, _, _| {});
+    learned.reconstruct(recording.folder, out);
     kinds
 }

@@ -96,6 +96,7 @@ impl<'q> Question<'q> {
         match () {
             // it was told when it was made
             () if self.is_in_line() || self.is_errand() || self.is_background() => false,
+            () if self.consumes_since().is_some() => false,
             () if self.facts.open(self.process).is_empty() => self.born_of().is_some(),
             () if self.is_migrating() || self.is_loop() => false,
             () if self.role.takes => self.role.replies_foreign || self.born_of().is_some(),
@@ -118,6 +119,11 @@ impl<'q> Question<'q> {
     /// Whether the task is one for which its request does not wait.
     pub(super) fn is_background(&self) -> bool {
         self.facts.roles.background_cases(self.task, self.process) > 0
+    }
+
+    /// Since when the task has been in a loop in which it asks for work.
+    pub(super) fn consumes_since(&self) -> Option<MonoNs> {
+        self.facts.roles.consumes_since(self.task).filter(|&since| since <= self.at)
     }
 
     /// Whether the task works for one request alone, as its runtime tells.

@@ -265,7 +265,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         };
         self.facts.took_at_rest(task, xs.get(y).flow, of);
         self.facts.answered_at_rest(self.facts.roles.process_of(task));
-        if xs.get(y).awaits {
+        // nobody goes on with what a consumer gets
+        if xs.get(y).awaits() && self.facts.roles.consumes_since(task).is_none() {
             let process = self.facts.roles.process_of(task);
             self.facts.domain_mut(process).told = at;
         }

@@ -59,7 +59,7 @@ impl Users {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct LaneUsers {
     writers: Users,
     readers: Users,
@@ -92,7 +92,7 @@ pub(super) enum Moved {
 }
 
 /// Channels of a host.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Channels {
     lanes: FxHashMap<Lane, LaneUsers>,
     /// By writing and reading process.

@@ -1,7 +1,7 @@
 //! Exchanges where the protocol is known: its messages make them.
 
 use super::ends::{Early, Span};
-use super::record::{By, Exchange, Queued, Side};
+use super::record::{By, Exchange, Queued, Side, Wanted};
 use super::{Engine, Steps};
 use crate::slab::ExId;
 use smallvec::SmallVec;
@@ -24,7 +24,11 @@ fn asked(r: &MessageRow, side: Side, first: Option<Span>, last: Option<Span>) ->
             () if r.flags & message_flag::QUEUED != 0 => Queued::Left,
             () => Queued::No,
         },
-        awaits: r.flags & message_flag::AWAITS != 0,
+        wanted: match () {
+            () if r.flags & message_flag::AWAITS != 0 => Wanted::Event,
+            () if r.flags & message_flag::SUBSCRIBES != 0 => Wanted::Messages,
+            () => Wanted::Answer,
+        },
         by: if r.flags & message_flag::BY_TURN != 0 { By::Turn } else { By::Message },
         witness: (r.witness_kind, r.witness),
         ..Exchange::of_request(r.flow, side, r.start, r.end)

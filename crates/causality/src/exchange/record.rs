@@ -45,6 +45,18 @@ impl Queued {
     }
 }
 
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// An answer.
+    #[default]
+    Answer,
+    /// To wait until something happens elsewhere, such as an item in a list: late is not slow.
+    Event,
+    /// That the other side send messages from now on, or not any more.
+    Messages,
+}
+
 /// What the client did: of a server's exchange its client, of a client's itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByClient {
@@ -130,8 +142,8 @@ pub struct Exchange {
     pub one_way: bool,
     /// Whether the request puts something where others take it up later: a queue, a list, a topic.
     pub queued: Queued,
-    /// The request asks to wait until something happens elsewhere, such as an item in a list: late is not slow.
-    pub awaits: bool,
+    /// What the request asks for.
+    pub wanted: Wanted,
     /// The process of `task`: the number of its leading task.
     pub process: ProcessId,
     /// Witness kind and value.
@@ -181,7 +193,7 @@ impl Exchange {
             by: By::Message,
             one_way: false,
             queued: Queued::No,
-            awaits: false,
+            wanted: Wanted::Answer,
             process: ProcessId::UNKNOWN,
             witness: (WitnessKind::None, 0),
             has_unclear_borders: false,
@@ -224,6 +236,11 @@ impl Exchange {
     /// Made by direction, not by messages.
     pub fn is_by_direction(&self) -> bool {
         self.by == By::Direction
+    }
+
+    /// The request asks to wait until something happens elsewhere.
+    pub fn awaits(&self) -> bool {
+        self.wanted == Wanted::Event
     }
 
     /// Nothing but the turn says which message answers it.

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use wakepath_model::ids::EndpointId;
 
 /// What a first pass learned of flows whose announcement does not tell.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Sides {
     /// `None`: nothing told it, though bytes went both ways.
     of: FxHashMap<EndpointId, Option<Side>>,

@@ -2,8 +2,8 @@
 
 use super::{FUTEX, Roles};
 use crate::process::ProcessId;
-use wakepath_model::ids::TaskId;
-use wakepath_model::rows::WaitRow;
+use wakepath_model::ids::{MonoNs, TaskId};
+use wakepath_model::rows::{EndedBy, WaitRow};
 
 /// Most futexes told apart; those beyond count as shared.
 const FUTEXES_MAX: usize = 200_000;
@@ -29,6 +29,31 @@ impl Roles {
         }
     }
 
+    /// A wait ended, once all else was seen: who is given work, or gives any.
+    pub(crate) fn waited(&mut self, r: &WaitRow) {
+        // locks within the kernel, as of a process's memory, hand over no work
+        if self.consumers.are_none()
+            || r.is_uninterruptible()
+            || matches!(r.cause, EndedBy::Preempted | EndedBy::Open | EndedBy::Timer)
+        {
+            return;
+        }
+        let is_of_one = r.by == TaskId::UNKNOWN || self.process_of(r.by) == self.process_of(r.task);
+        let is_own = matches!(r.cause, EndedBy::Task | EndedBy::Unknown) && is_of_one;
+        self.consumers.waited(r, r.syscall == FUTEX, is_own);
+    }
+
+    /// Since when a thread has been in a loop in which it asks for work; none where it has none, or may be given work otherwise.
+    pub(crate) fn consumes_since(&self, task: TaskId) -> Option<MonoNs> {
+        let (process, role) = (self.process_of(task), self.role(task));
+        self.consumers.since(task, role.takes || role.replies_foreign, |at| self.is_lock_at(process, at))
+    }
+
+    /// In how many rounds of such a loop it could have been seen to be given work otherwise.
+    pub(crate) fn rounds(&self, task: TaskId) -> u32 {
+        self.consumers.rounds(task)
+    }
+
     /// Whether a wait can only have been for this task: not at a futex where others wait too, as at a lock's.
     pub fn is_private(&self, r: &WaitRow) -> bool {
         r.syscall != FUTEX || self.futexes.get(&self.futex_of(r)).is_some_and(|f| f.0 == r.task)
@@ -37,7 +62,11 @@ impl Roles {
     /// Whether a wait was for a lock: who takes requests waits there too, and so does who takes none. (Where a task waits for
     /// work, only such wait that take up the same work.)
     pub fn is_lock(&self, r: &WaitRow) -> bool {
-        let futex = self.futexes.get(&self.futex_of(r));
-        r.syscall == FUTEX && futex.is_some_and(|f| f.1 == [true; 2])
+        r.syscall == FUTEX && self.is_lock_at(self.process_of(r.task), r.arg0)
+    }
+
+    /// The same of a futex of a process.
+    pub(super) fn is_lock_at(&self, process: ProcessId, futex: u64) -> bool {
+        self.futexes.get(&(process, futex & WORDS)).is_some_and(|f| f.1 == [true; 2])
     }
 }

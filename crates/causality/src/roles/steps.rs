@@ -25,6 +25,9 @@ impl Steps for Roles {
                 }
                 self.asks(x, e, process, dial);
                 self.logical_tasks.called(xs, e, process, &mut self.habits);
+                if e.awaits() && e.actor == e.task {
+                    self.consumers.asked(e.task, e.began);
+                }
             }
             Side::Server => self.logical_tasks.took(xs, x),
         }
@@ -128,6 +131,9 @@ impl Steps for Roles {
             self.logical_tasks.replies_on(xs, x, (task, process), &mut self.habits);
         } else {
             self.logical_tasks.hears(xs.get(x));
+            if xs.get(x).awaits() {
+                self.consumers.answered(task);
+            }
         }
         if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
             let activity = &mut self.doing.or_default(task).activity;

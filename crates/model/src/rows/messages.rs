@@ -48,6 +48,8 @@ pub mod message_flag {
     /// Nothing but the turn says what answers what: a request is answered before the next such one of its flow, if at all. A server's
     /// message that answers nothing has it too.
     pub const BY_TURN: u8 = 16;
+    /// A request that only says which messages the other side is to send from now on, or not any more.
+    pub const SUBSCRIBES: u8 = 32;
 }
 
 codes! {

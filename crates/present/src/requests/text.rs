@@ -291,8 +291,7 @@ impl RequestsView {
     fn render_awaited(&self, out: &mut String, style: Style) {
         if !self.opened.is_empty() {
             let what = listed(&self.opened);
-            let line =
-                format!("Not counted as requests, since they only open a connection for other messages: {what}.");
+            let line = format!("Not counted as requests, since they only open connections or subscriptions: {what}.");
             below(out, &line, Tint::Plain, style);
         }
         if self.awaited.is_empty() {

@@ -280,7 +280,9 @@ impl Framing {
         let verb = if role == Role::Reply { "" } else { method.name };
         let (cut, queued) = (target.is_cut(), role == Role::OneWay);
         let relayed = queued && names_reply;
-        let attrs = Attrs { verb, target: target.as_str(), status, cut, queued, relayed, ..Attrs::default() };
+        let subscribes = matches!(method.name, "basic.consume" | "basic.cancel");
+        let attrs =
+            Attrs { verb, target: target.as_str(), status, cut, queued, relayed, subscribes, ..Attrs::default() };
         let carries = matches!(method.kind, Carries | AnswersWith);
         let (dir, start) = (wire.dir, wire.at);
         let border = if carries { Border::Open } else { Border::Known(end) };

@@ -307,7 +307,7 @@ const AWAITS: &[&str] =
     &["BLMOVE", "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX", "BZPOPMIN", "XREAD", "XREADGROUP"];
 
 fn asks_for<'a>(verb: &'a str, target: &'a str) -> Attrs<'a> {
-    Attrs { verb, target, awaits: AWAITS.contains(&verb), ..Attrs::default() }
+    Attrs { target, awaits: AWAITS.contains(&verb), subscribes: verb.ends_with("SUBSCRIBE"), ..Attrs::alone(verb) }
 }
 
 /// Commands whose first argument is part of the command.

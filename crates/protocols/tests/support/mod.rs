@@ -205,6 +205,9 @@ impl Sink for Recorder {
         if m.attrs.awaits {
             line.push_str(" awaits");
         }
+        if m.attrs.subscribes {
+            line.push_str(" subscribes");
+        }
         for witness in m.witnesses {
             match witness {
                 Witness::FastCgi(id) => write!(line, " fastcgi={id}"),

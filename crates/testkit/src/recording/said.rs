@@ -30,6 +30,13 @@ impl HostRows {
         }
     }
 
+    /// The last message asks to wait until something happens elsewhere.
+    pub fn asks_to_wait(&mut self) {
+        if let Some(Event::Message(m)) = self.rows.last_mut() {
+            m.flags |= message_flag::AWAITS;
+        }
+    }
+
     /// The last message is answered before the next one, if at all.
     pub fn is_by_turn(&mut self) {
         if let Some(Event::Message(m)) = self.rows.last_mut() {

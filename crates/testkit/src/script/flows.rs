@@ -27,6 +27,7 @@ struct FlowOptions {
     has_streams: bool,
     is_chunked: bool,
     is_relayed: bool,
+    awaits: bool,
     has_turns: bool,
     /// A pair of pipes, one each way; those of another flow, where several processes have them.
     is_piped: bool,
@@ -51,6 +52,7 @@ impl FlowOptions {
             has_streams: false,
             is_chunked: false,
             is_relayed: false,
+            awaits: false,
             has_turns: false,
             is_piped: false,
             pipes_of: None,
@@ -66,6 +68,7 @@ impl FlowOptions {
                 ("streams", _) => o.has_streams = true,
                 ("turns", _) => o.has_turns = true,
                 ("relayed", _) => o.is_relayed = true,
+                ("awaits", _) => o.awaits = true,
                 ("chunked", _) => o.is_chunked = true,
                 ("piped", ["as", other, after @ ..]) => {
                     (o.is_piped, o.pipes_of) = (true, pipes(other));
@@ -153,6 +156,7 @@ impl Player {
             has_streams: o.has_streams,
             is_chunked: o.is_chunked,
             is_relayed: o.is_relayed,
+            awaits: o.awaits,
             has_turns: o.has_turns,
             noted: [false; 2],
             pipes: o.is_piped.then_some(o.pipes_of.unwrap_or(own_pipes)),

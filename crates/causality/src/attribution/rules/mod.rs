@@ -12,6 +12,7 @@ pub(super) mod channel;
 pub(super) mod client_task;
 pub(super) mod completion;
 pub(super) mod connection_task;
+pub(super) mod consumer;
 pub(super) mod fork;
 pub(super) mod handoff;
 pub(super) mod isolated;
@@ -46,6 +47,7 @@ pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
     prompt::RULE,
     born::RULE,
     background::RULE,
+    consumer::RULE,
     connection_task::RULE,
     spawned::RULE,
     channel::RULE,
