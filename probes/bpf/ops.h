@@ -67,10 +67,11 @@ static __always_inline u8 class_now(struct task_struct *task, struct pt_regs *re
 	return syscall_class[nr & (SYSCALLS - 1)];
 }
 
-/* HTTP heads are longer than those of binary protocols: give them the whole cap. */
-static __always_inline bool looks_like_http(u32 word)
+/* Heads of HTTP, and of FastCGI (a BEGIN_REQUEST; parameters like HTTP's fields follow), are longer than those of binary protocols: give
+ * them the whole cap. */
+static __always_inline bool has_long_head(u32 word)
 {
-	return word == 0x50545448 /* HTTP */ || word == 0x20544547 /* GET_ */ || word == 0x54534f50 /* POST */ ||
+	return (word & 0xffffff) == 0x000101 || word == 0x50545448 /* HTTP */ || word == 0x20544547 /* GET_ */ || word == 0x54534f50 /* POST */ ||
 	       word == 0x20545550 /* PUT_ */ || word == 0x44414548 /* HEAD */ || word == 0x454c4544 /* DELE */ ||
 	       word == 0x4954504f /* OPTI */ || word == 0x43544150 /* PATC */;
 }
@@ -135,7 +136,7 @@ static __always_inline void turn(struct flow_state *f, u8 op)
 /* What the first bytes of a message tell of the flow's protocol. */
 static __always_inline void learn_streams(struct flow_state *f, u64 first, u32 bytes)
 {
-	f->http = looks_like_http(first);
+	f->http = has_long_head(first);
 	f->streams |= streams_of(first) | (bytes >= 8 && begins_frame(first) ? STREAMS_FRAMED : 0);
 }
 

@@ -98,6 +98,26 @@ fn a_send_is_entered_before_it_is_received() {
 }
 
 #[test]
+fn a_head_of_fastcgi_is_taken_as_long_as_one_of_http() {
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &["--payload", "heads"]) else {
+            continue;
+        };
+        let (mut a, mut b) = tcp_pair();
+        let fa = ids(&a);
+        // BEGIN_REQUEST, and PARAMS of 1,792 bytes
+        let mut message = vec![1, 1, 0, 1, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 4, 0, 1, 7, 0, 0, 0];
+        message.extend(pattern(3, 1792));
+        a.write_all(&message).expect("it goes");
+        b.read_exact(&mut vec![0; message.len()]).expect("it comes");
+        let trace = rec.stop();
+        let fa = trace.flow(fa);
+        let taken = trace.heads.iter().filter(|h| h.flow == fa && h.sent).map(|h| h.bytes.len()).max();
+        assert_eq!(taken, Some(message.len()), "{backend}");
+    }
+}
+
+#[test]
 fn nothing_moved_is_no_operation_and_an_end_is_one() {
     for backend in BACKENDS {
         let Some(rec) = record(backend, &[]) else {
