@@ -7,6 +7,8 @@
 #define STREAMS_FRAMED 1
 #define STREAMS_PLAIN 2
 #define STREAMS_HTTP2 4
+/* Records of TLS, whose plaintext is told. */
+#define STREAMS_TLS 8
 
 struct flow_state {
 	u64 id; /* in a slot 0 = free */

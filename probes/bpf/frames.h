@@ -78,9 +78,10 @@ static __always_inline bool is_within_data(struct flow_state *f, u8 op, u32 byte
 struct followed {
 	u64 flow;
 	u64 buffer;
+	u64 iovec; /* of records of TLS: where its buffers are told */
 	u64 ns;
 	u32 bytes;
-	u32 way; /* OP_, with MORE_LAST where pieces are taken, and MORE_IN_IOVEC */
+	u32 way; /* OP_, with MORE_LAST where pieces are taken, MORE_IN_IOVEC, and MORE_CLEAR of plaintext */
 	u32 at; /* where the next frame begins */
 	/* what is wanted and not yet taken lies between these */
 	u32 from;
@@ -108,20 +109,24 @@ static __always_inline void lose_frames(struct flow_state *f, u8 op)
 	f->phase[op & 1] = PHASE_UNKNOWN;
 }
 
-/* An operation whose frames are to be followed, by who called for its record. `way`: OP_, and MORE_IN_IOVEC. */
-static __always_inline struct followed *note_frames(u64 flow, u64 buffer, u32 bytes, u32 way, u64 now)
+/* The same in a place of the caller's: probes in programs are preempted. `way`: OP_, MORE_IN_IOVEC and MORE_CLEAR. */
+static __always_inline struct followed *begin_followed(struct followed *w, u64 flow, u64 buffer, u32 bytes, u32 way, u64 now)
 {
-	u32 zero = 0;
-	struct followed *w = bpf_map_lookup_elem(&followed_frames, &zero);
-
-	if (!w)
-		return 0;
 	w->flow = flow;
 	w->buffer = buffer;
 	w->ns = now;
 	w->bytes = bytes;
 	w->way = way | (bytes > HEAD_MAX ? MORE_LAST : 0);
 	return w;
+}
+
+/* An operation whose frames are to be followed, by who called for its record. `way`: OP_, and MORE_IN_IOVEC. */
+static __always_inline struct followed *note_frames(u64 flow, u64 buffer, u32 bytes, u32 way, u64 now)
+{
+	u32 zero = 0;
+	struct followed *w = bpf_map_lookup_elem(&followed_frames, &zero);
+
+	return w ? begin_followed(w, flow, buffer, bytes, way, now) : 0;
 }
 
 /* Writes a piece of an operation, of at most HEAD_MAX bytes; how many it has. */
@@ -238,7 +243,7 @@ __noinline int follow_frames(struct followed *w)
 		if (at > w->to) {
 			/* a body lies between */
 			if (w->way & MORE_LAST)
-				take_run(w, w->way & 0xf);
+				take_run(w, w->way & ~(MORE_LAST | MORE_IN_IOVEC));
 			w->from = w->to = at;
 			if (w->taken > MORE_MAX)
 				return 0;
@@ -286,6 +291,8 @@ __noinline int end_frames(struct followed *w, struct flow_state *f)
 	return 0;
 }
 
+#include "tls_records.h"
+
 /* Follows the frames of an operation that was just recorded, where emit_op says so. */
 static __always_inline void follow(struct followed *w, struct flow_state *f)
 {
@@ -293,6 +300,8 @@ static __always_inline void follow(struct followed *w, struct flow_state *f)
 
 	if (!w || !f)
 		return;
+	if (f->streams & STREAMS_TLS)
+		return follow_tls(w, f);
 	if (begin_frames(w, f))
 		for (i = 0; i < FRAME_TURNS; i++)
 			if (!follow_frames(w))

@@ -13,6 +13,7 @@
 #define ARG5(r) ((r)->r8)
 #define ARG6(r) ((r)->r9)
 #define RESULT(r) ((r)->ax)
+#define STACK_AT(r) ((r)->sp)
 /* At its beginning: where it was called. */
 #define CALLED_AT(r) user_word((r)->sp)
 
@@ -79,6 +80,7 @@ static __always_inline u64 call_number(struct pt_regs *regs)
 #define ARG5(r) ((r)->regs[4])
 #define ARG6(r) ((r)->regs[5])
 #define RESULT(r) ((r)->regs[0])
+#define STACK_AT(r) ((r)->sp)
 #define CALLED_AT(r) ((r)->regs[30])
 
 /* The result takes the first argument's register. */

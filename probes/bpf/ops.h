@@ -252,7 +252,7 @@ static __always_inline struct followed *emit_op(struct task_struct *task, struct
 						struct moved *m, u64 now)
 {
 	struct cpu_state *c = this_cpu();
-	bool is_body = moves_body(f, m);
+	bool is_body;
 	u32 head = 0, peer = 0, named = 0, size;
 	struct wp_logical who = {};
 	struct followed *frames = 0;
@@ -260,11 +260,17 @@ static __always_inline struct followed *emit_op(struct task_struct *task, struct
 	struct wp_op *r;
 	void *rest;
 	struct place p = {};
+	bool wants_head;
 
-	if (cfg_head_bytes && !is_body && m->readable && m->bytes > 0 && (!f || (!f->quiet && f->captured < cfg_head_bytes))) {
-		if (!find_place(&p, regs, m->class, m->index))
+	tls_moves(f, m->flow, m->bytes);
+	is_body = moves_body(f, m);
+	wants_head = cfg_head_bytes && !is_body && m->readable && m->bytes > 0 && (!f || (!f->quiet && f->captured < cfg_head_bytes));
+	if (wants_head || (m->readable && tls_looks(f, m->op, m->bytes))) {
+		if (find_place(&p, regs, m->class, m->index) && tls_looks(f, m->op, m->bytes))
+			tls_is_sent(f, m->flow, p.buffer, p.count != 0);
+		if (!p.buffer)
 			m->flags |= OPF_UNREADABLE;
-		else
+		else if (wants_head)
 			head = head_of(f, m, &p);
 	} else if (!cfg_head_bytes && m->datagram && m->readable && m->bytes > 0) {
 		/* without payload, the peer of a datagram still tells the flow */
@@ -275,7 +281,7 @@ static __always_inline struct followed *emit_op(struct task_struct *task, struct
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
 	if (f && m->bytes > 0 && !is_body && (f->streams & STREAMS_FRAMED || (f->streams && m->bytes > HEAD_MAX))) {
-		if (!p.buffer || p.count > 1 || is_many(m->class))
+		if (!p.buffer || (p.count > 1 && !(f->streams & STREAMS_TLS)) || is_many(m->class))
 			lose_frames(f, m->op);
 		else
 			frames = note_frames(m->flow, p.buffer, m->bytes, m->op | (p.count ? MORE_IN_IOVEC : 0), now);

@@ -4,6 +4,7 @@ mod calls;
 mod programs;
 mod rings;
 mod runtimes;
+mod tls;
 mod watching;
 
 pub(crate) use calls::{has_calls, usual_points};
@@ -22,6 +23,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+pub use tls::Placed;
 use wakepath_wire::{self as w, Frame};
 
 #[allow(missing_docs, dead_code, clippy::all, clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
@@ -72,6 +74,8 @@ pub struct KernelOptions {
     pub marks: bool,
     /// Record page faults of watched tasks.
     pub faults: bool,
+    /// Read plaintext at the calls of TLS libraries; see [`KernelSource::read_tls`].
+    pub tls: bool,
     /// Where the runtimes of processes that run now keep the identity of logical tasks; more by
     /// [`KernelSource::read_identities`].
     pub runtimes: Vec<(u32, w::Runtime)>,
@@ -104,6 +108,7 @@ impl Default for KernelOptions {
             stacks: false,
             marks: false,
             faults: false,
+            tls: false,
             runtimes: Vec::new(),
             watch: Watch::All,
             rules: SelectionRules::default(),
@@ -143,6 +148,8 @@ pub struct KernelSource {
     annotated: Attached,
     /// Probes at runtimes' functions.
     marked: Attached,
+    /// And at those of TLS libraries.
+    in_tls: Attached,
     backend: Backend,
     stacks: bool,
     rings: Rings,
@@ -231,6 +238,7 @@ impl KernelSource {
             open_waits,
             annotated: Attached::default(),
             marked: Attached::default(),
+            in_tls: Attached::default(),
             backend,
             stacks,
             rings,
@@ -410,6 +418,7 @@ impl KernelSource {
         self.calls = Calls::default();
         self.annotated.clear();
         self.marked.clear();
+        self.in_tls.clear();
     }
 
     /// Runs of all programs so far that the kernel skipped, each because its program was already running there.

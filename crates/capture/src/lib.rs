@@ -20,7 +20,9 @@ mod timens;
 pub mod usdt;
 
 pub use error::CaptureError;
-pub use kernel::{Backend, KernelOptions, KernelSource, ProgramCost, SelectionRules, StackTable, Unselected, Watch};
+pub use kernel::{
+    Backend, KernelOptions, KernelSource, Placed, ProgramCost, SelectionRules, StackTable, Unselected, Watch,
+};
 pub use library::{Arena, ArenaOptions, LibrarySource};
 pub use support::{Support, support};
 

@@ -180,6 +180,22 @@ impl Attached {
         Ok(true)
     }
 
+    /// The same for those that `find` finds in a file, with this inode, that was not looked at yet; how many.
+    pub fn places_in<'p, 'l: 'p>(
+        &mut self,
+        path: &Path,
+        inode: u64,
+        find: impl FnOnce() -> Vec<(&'p ProgramMut<'l>, u64)>,
+    ) -> Result<usize, CaptureError> {
+        let Some((_, id)) = self.new_file(path, Some(inode)) else { return Ok(0) };
+        let places = find();
+        self.files.insert(id, places.len());
+        for &(program, offset) in &places {
+            self.attach(program, path, &[Probe { offset, semaphore: 0 }])?;
+        }
+        Ok(places.len())
+    }
+
     /// A file that was not looked at yet. `inode`: the one that it must have.
     fn new_file(&mut self, path: &Path, inode: Option<u64>) -> Option<(File, FileId)> {
         // the path is the process's choice: never wait for what it may be

@@ -1,17 +1,23 @@
 //! One endpoint as the decoder follows it: byte numbers unwrapped and chained, messages found.
 
+mod clear;
+mod joining;
+mod numbers;
 mod pieces;
 mod upgrades;
 
 use crate::RowSink;
 use crate::recurring::{Asker, address_number};
 use crate::words::{self, Boxed, Speech};
+use joining::{Direction, Overhead};
+pub use joining::{Piece, Plaintext};
+pub use numbers::Numbers;
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, MessageEndHow, MessageEndRow, MessageRole, MessageRow, OPEN, RangeHow, Side, UNFRAMED,
-    WitnessKind,
+    EndpointRow, FlowNoteRow, MessageEndHow, MessageEndRow, MessageRole, MessageRow, OPEN, Side, UNFRAMED, WitnessKind,
 };
 use wakepath_protocols::{
     Border, Dir, EndHow, Likely, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Upgrade, Verdict,
@@ -20,76 +26,6 @@ use wakepath_protocols::{
 
 /// The family of UNIX sockets.
 const AF_UNIX: u16 = 1;
-
-/// Numbers of one direction, from 32 wrapping bits to 64.
-#[derive(Clone, Copy, Default)]
-pub struct Numbers {
-    next: Option<u64>,
-    /// `next` was read beside the flow's operations, not from one: the first of them may begin before it.
-    soft: bool,
-    /// Bytes that the kernel side's count does not have.
-    uncounted: u64,
-}
-
-impl Numbers {
-    /// Sets the next byte's number from the flow's own, unless operations told it already.
-    pub fn begin(&mut self, seq: u32) -> u64 {
-        // far from zero, so that the other end's first sight, a little earlier or later, does not wrap below it
-        *self.next.get_or_insert_with(|| {
-            self.soft = true;
-            (1 << 32) + u64::from(seq)
-        })
-    }
-
-    /// The range of `bytes` that follow the last ones, where the kernel side could not number them.
-    pub fn follow(&mut self, bytes: u64) -> (u64, u64, RangeHow) {
-        let start = self.next.unwrap_or(1 << 32);
-        self.next = Some(start + bytes);
-        self.uncounted += bytes;
-        (start, start + bytes, RangeHow::Counted)
-    }
-
-    /// The next byte's number, if known.
-    pub fn next(&self) -> Option<u64> {
-        self.next
-    }
-
-    /// Whether no operation was seen since its number was looked at.
-    pub fn is_looked_at(&self) -> bool {
-        self.soft
-    }
-
-    /// The range of `bytes` that end at `seq_end`, and how well it chains to what came before.
-    pub fn moved(&mut self, seq_end: u32, bytes: u64, counted: bool) -> (u64, u64, RangeHow) {
-        let seq_end = if counted { seq_end.wrapping_add(self.uncounted as u32) } else { seq_end };
-        let expected = self.next.map(|n| n + bytes);
-        let end = match expected {
-            Some(e) => unwrap_near(e, seq_end),
-            None => (1 << 32) + u64::from(seq_end),
-        };
-        let start = end.saturating_sub(bytes);
-        let class = match self.next {
-            _ if counted => RangeHow::Counted,
-            None => RangeHow::Exact,
-            Some(n) if n == start => RangeHow::Exact,
-            // an operation from before the moment at which the state was read
-            Some(n) if n > start && self.soft => {
-                self.next = None;
-                RangeHow::Exact
-            }
-            Some(n) if n < start => RangeHow::Gap,
-            Some(_) => RangeHow::Overlap,
-        };
-        self.soft = false;
-        self.next = Some(self.next.unwrap_or(0).max(end));
-        (start, end, class)
-    }
-}
-
-fn unwrap_near(near: u64, seq: u32) -> u64 {
-    let delta = seq.wrapping_sub(near as u32) as i32;
-    near.wrapping_add_signed(i64::from(delta))
-}
 
 /// What is known of what a flow says.
 enum ProtocolState {
@@ -144,6 +80,35 @@ pub struct Flow {
     /// Numbers for the local and the remote address.
     addresses: [u64; 2],
     asker: Option<Asker>,
+    /// Where the plaintext of its TLS is told.
+    clear: Option<Box<Clear>>,
+}
+
+/// What is known of a connection in clear.
+struct Clear {
+    /// What the plaintext says, with numbers of plaintext.
+    inner: Flow,
+    /// Received, sent.
+    directions: [Direction; 2],
+    over: Overhead,
+    /// Sent, with records to come.
+    waiting: VecDeque<(Plaintext, Vec<Piece>)>,
+    /// The last plaintext was joined: its pieces go on there.
+    is_at_joined: bool,
+    /// Some of its ciphertext was seen.
+    is_met: bool,
+    /// Its handshake is over, or was before the recording.
+    is_begun: bool,
+}
+
+impl Clear {
+    fn new(of: &Flow) -> Clear {
+        let mut directions = [Direction::default(), Direction::default()];
+        directions.iter_mut().for_each(|d| d.plain = 1 << 32);
+        let inner = Flow::new(of.side, of.ports, false);
+        let (waiting, over) = (VecDeque::new(), Overhead::Unknown);
+        Clear { inner, directions, over, waiting, is_at_joined: false, is_met: false, is_begun: false }
+    }
 }
 
 /// An operation of which more is to come.
@@ -175,6 +140,7 @@ impl Flow {
             rest: None,
             addresses: [0; 2],
             asker: None,
+            clear: None,
         }
     }
 
@@ -244,6 +210,21 @@ impl Flow {
         sink: &mut S,
     ) {
         self.end_of_operation(id, sink);
+        if self.ciphertext((id, at), sent, &moved, head, sink) {
+            self.read(id, at, sent, moved, head, sink);
+        }
+    }
+
+    /// Reads what its bytes say.
+    fn read<S: RowSink>(
+        &mut self,
+        id: EndpointId,
+        at: MonoNs,
+        sent: bool,
+        moved: std::ops::Range<u64>,
+        head: &[u8],
+        sink: &mut S,
+    ) {
         let (start, len, moved_to) = (moved.start, moved.end - moved.start, moved.end);
         let turned = self.last_sent != Some(sent);
         self.last_sent = Some(sent);
@@ -254,6 +235,7 @@ impl Flow {
             return;
         };
         let Some(mut out) = Out::new(id, at, self.side, self.known, asker, sink) else { return };
+        out.is_handshake = self.is_tls && self.clear.is_some();
         if let Some((pos, bytes)) = begun {
             p.turn(dir, pos, &mut out);
             p.data(dir, pos, &bytes, &mut out);
@@ -268,6 +250,9 @@ impl Flow {
         }
         if let Some(upgraded) = out.upgraded {
             return self.upgrade(id, at, sent, upgraded, (start..moved_to, head), sink);
+        }
+        if out.closes && self.is_tls && self.begins_in_clear() {
+            return;
         }
         if out.closes && self.is_tls {
             self.opaque(id, at, "encrypted (TLS), perhaps HTTP/2 inside", sink);
@@ -320,6 +305,7 @@ impl Flow {
                 let why = if head.is_empty() {
                     "its bytes could not be read where they moved"
                 } else if looks_encrypted(head) {
+                    sink.count(defect::TLS_UNREAD, at);
                     "encrypted (TLS)"
                 } else {
                     "no known protocol"
@@ -337,6 +323,9 @@ impl Flow {
         }
         self.state = ProtocolState::Known(protocol.make(Boxed));
         self.is_tls = protocol == Protocol::Tls;
+        if self.is_tls && self.clear.is_none() {
+            sink.count(defect::TLS_UNREAD, at);
+        }
         match protocol.about().runs_on {
             RunsOn::Never => {}
             RunsOn::Plainly => sink.runs_on(id, false),
@@ -350,6 +339,13 @@ impl Flow {
     /// One direction ended.
     pub fn ended<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, sent: bool, sink: &mut S) {
         self.end_of_operation(id, sink);
+        self.clear_ended(id, at, sent, sink);
+        self.stops(id, at, sent, sink);
+    }
+
+    /// What is read of one direction ended.
+    fn stops<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, sent: bool, sink: &mut S) {
+        self.end_of_reading(id, sink);
         let pos = if sent { self.snd.next() } else { self.rcv.next() };
         let (Some(pos), Some(dir)) = (pos, self.dir(sent)) else {
             return;
@@ -364,7 +360,7 @@ impl Flow {
 
     /// The note again, for a segment that must stand alone.
     pub fn restate<S: RowSink>(&self, id: EndpointId, at: MonoNs, sink: &mut S) {
-        if let Some((_, protocol)) = self.known {
+        if let Some(protocol) = self.known_in_clear().or(self.known.map(|(_, name)| name)) {
             sink.push(&FlowNoteRow { at, flow: id, protocol, reason: StrId::EMPTY, ..Default::default() });
         }
     }
@@ -385,6 +381,8 @@ struct Out<'a, S: RowSink> {
     reported: (u64, u64),
     /// After this nothing is to be understood any more.
     closes: bool,
+    /// A handshake alone is told: messages after it are told in clear.
+    is_handshake: bool,
     /// What it speaks from here on, and from where.
     upgraded: Option<(Upgrade, u64)>,
     sink: &'a mut S,
@@ -409,6 +407,7 @@ impl<'s, S: RowSink> Out<'s, S> {
             speech: Speech { protocol, asker },
             reported: (OPEN, OPEN),
             closes: false,
+            is_handshake: false,
             upgraded: None,
             sink,
         })
@@ -417,6 +416,12 @@ impl<'s, S: RowSink> Out<'s, S> {
 
 impl<S: RowSink> Sink for Out<'_, S> {
     fn message(&mut self, m: &Message<'_>) {
+        if self.is_handshake && !matches!(m.role, Role::Interim | Role::Unsolicited) {
+            self.closes = true;
+        }
+        if self.is_handshake && self.closes {
+            return;
+        }
         let (witness_kind, witness) = m.witnesses.first().map_or((WitnessKind::None, 0), |w| words::witness(*w));
         let s = &mut *self.sink;
         let [verb, target, detail] = self.speech.message(m, s);
@@ -453,7 +458,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
     }
 
     fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow) {
-        if how == EndHow::Framed && (start, end) == self.reported {
+        if (how == EndHow::Framed && (start, end) == self.reported) || (self.is_handshake && self.closes) {
             return;
         }
         let how = words::end(how);
@@ -556,43 +561,5 @@ mod tests {
         flow.bytes(EndpointId(1), MonoNs(1), false, 0..4, b"\x09\0\0\0", &mut rows);
         flow.bytes(EndpointId(1), MonoNs(2), false, 6..15, b"\x03select 1", &mut rows);
         assert_eq!(rows.tables(), []);
-    }
-
-    #[test]
-    fn numbers_chain_over_the_wrap() {
-        let mut n = Numbers::default();
-        n.begin(u32::MAX - 4);
-        let (s, e, c) = n.moved(5, 10, false);
-        assert_eq!((e - s, c), (10, RangeHow::Exact));
-        assert_eq!(e, (2 << 32) + 5);
-    }
-
-    #[test]
-    fn an_operation_from_before_the_snapshot_chains() {
-        let mut n = Numbers::default();
-        n.begin(100);
-        assert_eq!(n.moved(90, 10, false), ((1 << 32) + 80, (1 << 32) + 90, RangeHow::Exact));
-        assert_eq!(n.moved(100, 10, false).2, RangeHow::Exact);
-        assert_eq!(n.begin(500), (1 << 32) + 100, "a late announcement moves nothing");
-        assert_eq!(n.moved(105, 5, false).2, RangeHow::Exact);
-    }
-
-    #[test]
-    fn unnumbered_bytes_are_counted_on() {
-        let mut n = Numbers::default();
-        n.begin(0);
-        n.moved(10, 10, true);
-        assert_eq!(n.follow(5).1, (1 << 32) + 15);
-        assert_eq!(n.moved(20, 10, true), ((1 << 32) + 15, (1 << 32) + 25, RangeHow::Counted));
-    }
-
-    #[test]
-    fn a_hole_and_an_overlap_are_named() {
-        let mut n = Numbers::default();
-        n.begin(100);
-        assert_eq!(n.moved(110, 10, false).2, RangeHow::Exact);
-        assert_eq!(n.moved(130, 10, false).2, RangeHow::Gap);
-        assert_eq!(n.moved(125, 10, false).2, RangeHow::Overlap);
-        assert_eq!(n.moved(140, 10, false).2, RangeHow::Exact);
     }
 }

@@ -4,6 +4,7 @@ mod endpoints;
 mod faults;
 mod rows;
 
+use crate::flow::Plaintext;
 use crate::joined::{Joined, PEER_BYTES};
 use crate::sink::{RowSink, TaskFacts};
 use crate::tasks::Tasks;
@@ -100,6 +101,11 @@ impl KernelDecoder {
             w::KIND_OP => {
                 if let Some(o) = f.read::<w::Op>() {
                     self.operation(&o, &f, sink);
+                }
+            }
+            w::KIND_CLEAR => {
+                if let Some(o) = f.read::<w::Op>() {
+                    self.clear(&o, &f, sink);
                 }
             }
             w::KIND_MORE => {
@@ -318,7 +324,30 @@ impl KernelDecoder {
                 m.flow.bytes(id, at, sent, start..end, head, sink);
             }
         }
-        if self.payload == Payload::Heads && !head.is_empty() {
+        if self.payload == Payload::Heads && !head.is_empty() && !m.flow.is_in_clear() {
+            sink.push_head(at, id, start, sent, head);
+        }
+    }
+
+    /// Plaintext of a flow.
+    fn clear<S: RowSink>(&mut self, o: &w::Op, f: &Frame<'_>, sink: &mut S) {
+        let (at, id) = (MonoNs(o.ts_ns), EndpointId(o.flow));
+        let m = self.endpoints.tracked(o.flow);
+        if o.bytes <= 0 {
+            return m.flow.in_clear(id, at, sink);
+        }
+        let head = f.tail::<w::Op>(o.head_bytes.into());
+        let sent = o.head.sub & !w::SUB_GOES_ON == w::OP_SEND;
+        let said = Plaintext {
+            at,
+            sent,
+            bytes: o.bytes as u64,
+            is_filled: o.flags & w::OPF_MORE != 0,
+            head: head.to_vec(),
+            goes_on: o.head.sub & w::SUB_GOES_ON != 0,
+        };
+        let start = m.flow.plain_bytes(id, said, sink);
+        if let (Some(start), Payload::Heads, false) = (start, self.payload, head.is_empty()) {
             sink.push_head(at, id, start, sent, head);
         }
     }
@@ -328,7 +357,13 @@ impl KernelDecoder {
         let (at, id) = (MonoNs(r.ts_ns), EndpointId(r.flow));
         let bytes = f.tail::<w::More>(r.bytes as usize);
         let Some(m) = self.endpoints.get(r.flow) else { return };
-        let place = m.flow.more(id, at, r.at.into(), bytes, r.head.sub & w::MORE_LAST != 0, sink);
+        let (from, is_last) = (r.at.into(), r.head.sub & w::MORE_LAST != 0);
+        let place = if r.head.sub & w::MORE_CLEAR != 0 {
+            m.flow.more_clear(id, at, from, bytes, is_last, sink)
+        } else {
+            // what is not in clear nobody can read
+            m.flow.more(id, at, from, bytes, is_last, sink).filter(|_| !m.flow.is_in_clear())
+        };
         if let (Some((sent, start)), Payload::Heads, false) = (place, self.payload, bytes.is_empty()) {
             sink.push_head(at, id, start, sent, bytes);
         }

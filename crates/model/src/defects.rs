@@ -419,6 +419,19 @@ defects! {
     PROTOCOL_UNKNOWN = "protocol.unknown", Info, &[Requests, Metrics],
         "No protocol processor knows a flow's bytes; messages are told apart by changes of direction.",
         "Nothing to do, unless the protocol matters: then add a processor for it.";
+    TLS_UNJOINED = "tls.unjoined", Warning, &[Requests, Metrics],
+        "A TLS library moved plaintext, and nobody knows on which connection: its bytes do not go to a socket amid the library's calls, \
+         or its handshake was before the recording.",
+        "No action needed: those messages stay encrypted.";
+    TLS_REFUSED = "tls.refused", Warning, &[Requests, Metrics],
+        "The kernel refused probes in a TLS library (`--tls`), so that what goes through it stays encrypted.",
+        "See what `wakepath record` said; uprobes need CAP_PERFMON.";
+    TLS_UNREAD = "tls.unread", Info, &[],
+        "Connections speak TLS, and what is inside was not read: each is times and bytes.",
+        "`wakepath record --tls` reads what goes through OpenSSL, and through libraries and programs that export its functions.";
+    TLS_UNFIT = "tls.unfit", Warning, &[Requests, Metrics],
+        "Plaintext of TLS fits none of the records that moved on its connection, so it was not joined to them.",
+        "Report it with the library's version if they are many: those messages stay encrypted.";
     PROTOCOL_TLS = "protocol.tls_multiplexed", Warning, &[Requests, Metrics],
         "A TLS connection may carry HTTP/2, whose requests cannot be told apart from outside: none of them is counted.",
         "Record the plain-text traffic behind it, or let the server offer HTTP/1.1 only.";

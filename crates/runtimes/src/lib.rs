@@ -16,6 +16,7 @@ mod node;
 mod offsets;
 mod program;
 mod python;
+mod tls;
 mod tokio;
 mod untold;
 
@@ -23,6 +24,7 @@ pub use jvm::{AGENT as JVM_AGENT, agent_words as jvm_agent_words};
 pub use node::HELPER as NODE_HELPER;
 use program::Program;
 use std::path::PathBuf;
+pub use tls::{TlsPoint, tls_places};
 pub use tokio::word as tokio_word;
 use wakepath_wire::{self as w, Runtime as Layout};
 

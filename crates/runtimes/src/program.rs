@@ -155,6 +155,19 @@ impl Program {
         Some(found.address())
     }
 
+    /// The same of many names, looked for at once.
+    pub(crate) fn all_exported<const N: usize>(&self, names: [&str; N]) -> [Option<u64>; N] {
+        let mut out = [None; N];
+        let Some(elf) = self.elf() else { return out };
+        for symbol in elf.dynamic_symbols().filter(|s| s.is_definition()) {
+            let place = symbol.name().ok().and_then(|name| names.iter().position(|n| *n == name));
+            if let Some(i) = place {
+                out[i] = Some(symbol.address());
+            }
+        }
+        out
+    }
+
     /// The address at which its first byte is mapped.
     pub(crate) fn first_address(&self) -> Option<u64> {
         let elf = self.elf()?;

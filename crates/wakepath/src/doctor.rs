@@ -4,6 +4,7 @@ mod host;
 mod kernel;
 mod library;
 mod network;
+mod tls;
 
 use crate::cli::DoctorArgs;
 use crate::output;

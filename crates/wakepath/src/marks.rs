@@ -1,8 +1,9 @@
 //! Listens to the annotations of programs as they map annotated code.
 
+use crate::output::tell;
 use crate::program::file_of;
 use crate::sink::Sink;
-use wakepath_capture::{CaptureError, KernelSource, monotonic_ns};
+use wakepath_capture::{CaptureError, KernelSource, monotonic_ns, procfs};
 use wakepath_decode::RowSink as _;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::MonoNs;
@@ -46,6 +47,7 @@ impl Marks {
     pub fn listen(&mut self, source: &mut KernelSource, sink: &mut Sink) {
         let some = self.waiting.len().min(ROUND_MAX);
         for (tgid, since_ns) in self.waiting.drain(..some) {
+            read_tls(source, tgid, sink);
             let found = source.listen_to(tgid);
             let now = MonoNs(monotonic_ns());
             match found {
@@ -59,6 +61,7 @@ impl Marks {
     /// Attaches to what processes have that were there before the recording.
     pub fn begin(source: &mut KernelSource, processes: &[u32], sink: &mut Sink) {
         for tgid in processes {
+            read_tls(source, *tgid, sink);
             if let Err(e) = source.listen_to(*tgid) {
                 refused(&e, sink);
             }
@@ -73,7 +76,28 @@ impl Marks {
     }
 }
 
+/// Places probes in the TLS libraries that a process has mapped, where that was asked for, and says so: a probe is an instruction in
+/// the memory of somebody else's program.
+fn read_tls(source: &mut KernelSource, tgid: u32, sink: &mut Sink) {
+    match source.read_tls(tgid) {
+        Ok(placed) => {
+            for file in placed {
+                tell!(
+                    "wakepath: {} probes in {}, as {} ({tgid}) maps it; they go when the recording ends",
+                    file.probes,
+                    file.path,
+                    String::from_utf8_lossy(&procfs::comm(tgid).unwrap_or_default())
+                );
+            }
+        }
+        Err(e) => {
+            tell!("wakepath: TLS of process {tgid} stays encrypted: {e}");
+            sink.count(defect::TLS_REFUSED, MonoNs(monotonic_ns()));
+        }
+    }
+}
+
 fn refused(e: &CaptureError, sink: &mut Sink) {
-    crate::output::tell!("wakepath: not listening to a program's annotations: {e}");
+    tell!("wakepath: not listening to a program's annotations: {e}");
     sink.count(defect::MARKS_REFUSED, MonoNs(monotonic_ns()));
 }

@@ -8,7 +8,7 @@ pub mod stacks;
 mod starting;
 mod unselected;
 
-use crate::cli::{BackendFlag, RecordArgs};
+use crate::cli::{BackendFlag, PayloadFlag, RecordArgs};
 use crate::ending::{self, Ending};
 use crate::limits::Limits;
 use crate::marks::Marks;
@@ -53,6 +53,9 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         program::require(program)?;
     }
     check_pids(&args.pid)?;
+    if args.tls && matches!(args.payload, PayloadFlag::None) {
+        bail!("--tls reads messages, and --payload none keeps nothing of them: leave one of them out");
+    }
     let selectors = Selectors::of(args);
     let watched = selectors.watched(args);
     let asked: Vec<Probed> = args.runtimes.iter().map(|flag| flag.probed()).collect();
@@ -69,6 +72,12 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     starting.reached(Phase::Selecting);
     // an operation that was begun without its identity could not be gone on with: known before the first is seen
     let mut known = kernel.runtimes;
+    if args.tls {
+        tell!(
+            "wakepath: --tls reads what programs say through OpenSSL's functions: methods, paths, statements and statuses, masked as \
+             without TLS"
+        );
+    }
     let selection = match watched {
         Watched::Selected => {
             let sockets = if args.port.is_empty() { Vec::new() } else { snapshot(&mut source)? };
@@ -120,6 +129,7 @@ fn kernel_options(
         stacks: args.stacks,
         marks: true,
         faults: args.faults,
+        tls: args.tls,
         watch,
         rules,
         // of those that are selected, when it is known who is
@@ -286,6 +296,7 @@ impl Recording {
             (defect::BPF_RECURSION, self.source.skipped()),
             (defect::RUNTIME_REFUTED, self.runtimes.refuted(&self.source)),
             (defect::RUNTIME_UNREAD, self.runtimes.unread()),
+            (defect::TLS_UNJOINED, self.source.tls_unjoined()),
             (defect::UNSELECTED_WAITS, self.source.unselected().waits),
         ];
         counted.extend(self.exporter.iter().flat_map(Exporter::left_out));

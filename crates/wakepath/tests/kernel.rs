@@ -57,5 +57,7 @@ mod stalls;
 mod streams;
 #[path = "kernel/tasks.rs"]
 mod tasks;
+#[path = "kernel/tls.rs"]
+mod tls;
 #[path = "kernel/waits.rs"]
 mod waits;

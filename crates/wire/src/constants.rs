@@ -82,6 +82,11 @@ constants! {
     KIND_STAY: u8 = 24;
     /// `More.head.sub`: no more comes of that operation.
     MORE_LAST: u8 = 0x40;
+    /// `More.head.sub`: the operation was a [`KIND_CLEAR`].
+    MORE_CLEAR: u8 = 0x20;
+    /// Record kind: [`Op`], followed by the head: plaintext that went through a call of a TLS library, on the flow whose ciphertext
+    /// has operations of its own. Without bytes: it will be told from now on. With `OPF_MORE`, the caller had room for no more.
+    KIND_CLEAR: u8 = 25;
     /// `Handover.flags`: the channel's items have no bytes, or it was closed: something was said, nothing was given.
     HANDOVERF_EMPTY: u32 = 1;
 

@@ -79,6 +79,12 @@ pub(super) fn configure(
     // who had a processor is kept where its holders' own waits are not recorded
     let is_kept = options.waits && options.watch != Watch::All;
     open.maps.histories.set_max_entries(if is_kept { cpus as u32 } else { 1 })?;
+    if !options.tls {
+        open.maps.tls_calls.set_max_entries(1)?;
+        open.maps.tls_sessions.set_max_entries(1)?;
+        open.maps.tls_sent.set_max_entries(1)?;
+        open.maps.tls_freed.set_max_entries(1)?;
+    }
     open.maps.stacks.set_autocreate(options.stacks)?;
     open.maps.fault_slots.set_autocreate(options.faults)?;
     open.maps.told_files.set_autocreate(options.faults)?;
@@ -106,6 +112,7 @@ pub(super) fn choose_programs(open: &mut skel::OpenWakepathSkel<'_>, choice: &Ch
                     | "on_signal"
             )
         );
+        let is_of_tls = program.name().to_string_lossy().starts_with("on_tls_");
         let wanted = match point {
             "sock_send_length" | "sock_recv_length" => choice.backend != Backend::Syscalls,
             "sys_enter" | "sys_exit" => choice.backend != Backend::Calls,
@@ -115,6 +122,7 @@ pub(super) fn choose_programs(open: &mut skel::OpenWakepathSkel<'_>, choice: &Ch
             "task_file" => true,
             faults::OLD_POINT => options.faults && !choice.support.has("mm_filemap_fault"),
             _ if faults::POINTS.contains(&point) => options.faults,
+            _ if is_of_tls && !options.tls => false,
             usdt::SINGLE | usdt::SINGLE_RETURN => choice.marks && !choice.support.has_multi,
             usdt::MULTI | usdt::MULTI_RETURN => choice.marks && choice.support.has_multi,
             "task" => options.waits,

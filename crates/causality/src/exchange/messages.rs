@@ -197,6 +197,8 @@ impl<S: Steps> Engine<S> {
             self.call_unseen(flow, side);
             return;
         }
+        // what ended a missed reply may have ended it
+        let early = early.filter(|x| self.eps.get(&flow).is_some_and(|ep| ep.open.contains(x)));
         let at = last.map_or(r.at, |s| s.at);
         let mut actor = last.map_or(TaskId::UNKNOWN, |s| s.actor);
         if side == Side::Client && r.witness_kind.is_stream() {

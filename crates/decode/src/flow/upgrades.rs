@@ -31,7 +31,7 @@ impl Flow {
         self.last_sent = None;
         let rest = head.get((pos - moved.start) as usize..).unwrap_or(&[]);
         if !rest.is_empty() {
-            self.bytes(id, at, sent, pos..moved.end, rest, sink);
+            self.read(id, at, sent, pos..moved.end, rest, sink);
         }
     }
 }

@@ -87,6 +87,12 @@ pub struct RecordArgs {
     /// recording ends, however it ends. docs/runtimes.md says what each costs.
     #[arg(long, value_name = "RUNTIME", value_delimiter = ',')]
     pub runtimes: Vec<RuntimesFlag>,
+    /// Read what goes through TLS in clear, by probes in the TLS libraries of recorded programs (OpenSSL, and what has its functions)
+    ///
+    /// Methods, paths, statements and statuses inside TLS are then written as if there were no TLS, with the same masking. Wakepath
+    /// says which libraries get probes. The probes go when the recording ends, however it ends.
+    #[arg(long)]
+    pub tls: bool,
     /// Write without compression: larger files, less processor time
     #[arg(long)]
     pub no_compress: bool,
@@ -138,6 +144,9 @@ impl RecordArgs {
         }
         if self.faults {
             f.push("--faults".into());
+        }
+        if self.tls {
+            f.push("--tls".into());
         }
         f
     }

@@ -1,5 +1,6 @@
 //! What else of the host matters to a recording: clock, namespaces, memory, disk.
 
+use super::tls::tls_check;
 use super::{check, check_to_do};
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -56,6 +57,7 @@ pub fn checks() -> Vec<Check> {
         disk_check(),
         limits_check(&Cgroups::find()),
         runtimes_check(&runtimes()),
+        tls_check(),
     ]
 }
 

@@ -1,0 +1,157 @@
+//! TLS in clear: what real programs say through OpenSSL must come out as without TLS, at both ends and with the same numbers.
+
+use crate::harness::*;
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use wakepath_model::defects::id as defect;
+use wakepath_model::rows::{MessageRole, MessageRow};
+
+/// What `tls.py` asks on each connection: method, path, status.
+const ASKED: [(&str, &str, u16); 6] = [
+    ("GET", "/items", 200),
+    ("GET", "/big", 200),
+    ("POST", "/orders", 201),
+    ("GET", "/missing", 404),
+    ("GET", "/huge", 200),
+    ("PUT", "/small", 200),
+];
+const SECRET: &str = "hunter2-QxKvBzJwMp";
+/// Connections of a round.
+const CLIENTS: usize = 2;
+
+/// `tls.py`, ready to begin.
+struct Program(Child, BufReader<ChildStdout>);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Program {
+    fn start(mode: &str, dir: &Path, rounds: usize) -> Program {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/tls.py");
+        let mut child = Command::new("python3")
+            .arg(script)
+            .arg(mode)
+            .arg(dir)
+            .arg(rounds.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Python starts");
+        let out = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut program = Program(child, out);
+        assert_eq!(program.line(), "ready");
+        program
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.1.read_line(&mut line).expect("it says something");
+        line.trim_end().to_owned()
+    }
+
+    /// Lets it ask.
+    fn begin(&mut self) {
+        self.0.stdin.as_mut().expect("it is piped").write_all(b"\n").expect("it listens");
+    }
+}
+
+/// The messages of each flow: whose side, and in order of bytes.
+fn by_flow(trace: &Trace) -> BTreeMap<(u64, u8), Vec<&MessageRow>> {
+    let mut flows: BTreeMap<(u64, u8), Vec<&MessageRow>> = BTreeMap::new();
+    for m in trace.messages.iter().filter(|m| matches!(m.role, MessageRole::Request | MessageRole::Reply)) {
+        flows.entry((m.flow.0, m.sent)).or_default().push(m);
+    }
+    flows
+}
+
+/// Holds that every connection of `rounds` was read whole, and alike at both ends.
+fn check(trace: &Trace, rounds: usize) {
+    let flows = by_flow(trace);
+    let connections = rounds * CLIENTS;
+    // requests at clients and at servers, replies at servers and at clients
+    assert_eq!(flows.len(), 4 * connections, "{:?}", trace.losses);
+    let mut places: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
+    for said in flows.values() {
+        let is_request = said[0].role == MessageRole::Request;
+        for (m, (verb, target, status)) in said.iter().zip(ASKED) {
+            assert_eq!(trace.text(m.protocol), "proto.http1");
+            if is_request {
+                assert_eq!((trace.text(m.verb), trace.text(m.target)), (verb, target));
+            } else {
+                assert_eq!(m.status, status, "{target}");
+            }
+        }
+        assert_eq!(said.len(), ASKED.len());
+        *places.entry(said.iter().map(|m| m.start).collect()).or_default() += 1;
+    }
+    // two ends of a connection call a byte alike
+    assert!(places.values().all(|ends| *ends == 2), "{places:?}");
+    assert_eq!(trace.lost(defect::TLS_UNFIT) + trace.lost(defect::TLS_UNJOINED), 0);
+}
+
+fn reads_all(mode: &str) {
+    for backend in BACKENDS {
+        let keys = tempfile::tempdir().expect("a temporary folder");
+        let mut program = Program::start(mode, keys.path(), 3);
+        let pid = program.0.id().to_string();
+        let folder = keys.path().join("trace");
+        let Some(rec) = record_to(backend, &["--tls", "--no-compress", "--pid", &pid], folder.clone()) else { return };
+        program.begin();
+        let failed = program.line();
+        assert!(failed.starts_with("0 "), "{failed}");
+        assert!(rec.said().contains("libssl"), "it says where it put probes: {}", rec.said());
+        check(&rec.stop(), 3);
+        for file in files(&folder) {
+            let bytes = std::fs::read(&file).expect("a file");
+            assert!(!bytes.windows(SECRET.len()).any(|w| w == SECRET.as_bytes()), "{file:?}");
+        }
+    }
+}
+
+fn files(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("a folder").map(|e| e.expect("an entry").path()) {
+        if entry.is_dir() { found.extend(files(&entry)) } else { found.push(entry) }
+    }
+    found
+}
+
+#[test]
+fn what_goes_to_a_socket_amid_a_call_is_read() {
+    reads_all("socket");
+}
+
+#[test]
+fn what_goes_through_memory_is_read() {
+    reads_all("memory");
+}
+
+#[test]
+fn probes_that_come_and_go_let_no_request_fail() {
+    let keys = tempfile::tempdir().expect("a temporary folder");
+    let mut program = Program::start("socket", keys.path(), 1_000_000);
+    let pid = program.0.id().to_string();
+    program.begin();
+    for _ in 0..20 {
+        let Some(rec) = record_as("auto", &["--tls", "--pid", &pid]) else { return };
+        let trace = rec.stop_when(|t| t.messages.iter().any(|m| trace_is_http(t, m)));
+        // of connections from before, too, nothing is read wrong
+        for m in trace.messages.iter().filter(|m| m.role == MessageRole::Request && trace_is_http(&trace, m)) {
+            let asked = (trace.text(m.verb), trace.text(m.target));
+            assert!(ASKED.iter().any(|&(verb, target, _)| (verb, target) == asked), "{asked:?}");
+        }
+    }
+    program.begin();
+    let failed = program.line();
+    assert!(failed.starts_with("0 "), "{failed}");
+}
+
+fn trace_is_http(trace: &Trace, m: &MessageRow) -> bool {
+    trace.text(m.protocol) == "proto.http1"
+}
