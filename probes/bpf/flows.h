@@ -530,6 +530,8 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 	mark_socket(c, id, stream ? tp->rcv_nxt : 0, now);
 	if (cfg_waits && c->sk_site)
 		note_own_ready(c, c->sk_site, now);
+	else if (cfg_waits && cfg_calls && !stream)
+		note_own_sending(c, now);
 	/* this connection filled the listener's queue: until one is accepted, the kernel drops what asks for another */
 	if (tp && !stream && sk->sk_ack_backlog > sk->sk_max_ack_backlog)
 		tell_sizes(c, sk, id, now);

@@ -513,6 +513,16 @@ static __always_inline void note_own_ready(struct cpu_state *c, u64 site, u64 no
 	c->own_site = site;
 }
 
+/* Something became readable, or its reader was woken, amid a call of the current task: what that sends, if it sends. Or else something
+ * older, which is as good a bound. */
+static __always_inline void note_own_sending(struct cpu_state *c, u64 now)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!(task->flags & PF_KTHREAD) && is_send(class_of(call_number(regs_of(task)))))
+		note_own_ready(c, call_site(task), now);
+}
+
 /* When the bytes that the current call sent were first there to read; 0 = not known. */
 static __always_inline u64 own_ready(struct cpu_state *c, struct task_struct *task)
 {

@@ -135,15 +135,6 @@ static __noinline int relate(struct task_struct *wakee, struct task_state *t)
 	return 0;
 }
 
-/* The current task wakes another: by a pipe, where it writes. */
-static __always_inline void note_own_waking(struct cpu_state *c, u64 now)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	if (!(task->flags & PF_KTHREAD) && is_send(class_of(call_number(regs_of(task)))))
-		note_own_ready(c, call_site(task), now);
-}
-
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
@@ -196,7 +187,7 @@ int BPF_PROG(on_waking, struct task_struct *p)
 		t->cause = CAUSE_TASK;
 		t->by_tid = (u32)bpf_get_current_pid_tgid();
 		if (cfg_calls)
-			note_own_waking(c, t->woken_ns);
+			note_own_sending(c, t->woken_ns);
 	}
 	if (!cfg_watch_all && t->by_tid && (t->related || is_watched(t, p)))
 		relate(p, t);

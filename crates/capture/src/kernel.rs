@@ -349,7 +349,7 @@ impl KernelSource {
         self.stacks.then(|| Ok(StackTable(MapHandle::try_from(&self.skel.maps.stacks)?))).transpose()
     }
 
-    /// Adapts the programs to what the watched processes use. Call it now and then.
+    /// Adapts the programs to what the watched processes use. Call it now and then. An error costs only what was to be added.
     pub fn tend(&mut self) -> Result<(), CaptureError> {
         self.calls.tend(&mut self.skel)
     }

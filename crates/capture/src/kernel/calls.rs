@@ -8,6 +8,7 @@ use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{Link, ProgramMut, TracepointCategory};
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 use wakepath_wire as w;
 
 /// Where the kernel lists its tracepoints.
@@ -105,6 +106,8 @@ pub(super) struct Calls {
     /// Classes of calls whose begin the datagrams' programs see, a bit each.
     entered_for_datagrams: u32,
     datagrams: Datagrams,
+    /// Detaches them. The kernel refuses to attach a program where it still is.
+    leaving: Option<JoinHandle<()>>,
     waits: bool,
 }
 
@@ -153,14 +156,15 @@ impl Calls {
             classes(skel).fetch_and(!self.entered_for_datagrams, Ordering::AcqRel);
             let links = std::mem::take(&mut self.of_datagrams);
             // the rings must be read meanwhile
-            std::thread::spawn(move || drop(links));
+            self.leaving = Some(std::thread::spawn(move || drop(links)));
         }
     }
 
     /// Attaches the datagrams' programs, for good, once somebody watched uses datagrams. Senders of the few datagrams before are not
     /// known. Call it now and then.
     pub(super) fn tend(&mut self, skel: &mut skel::WakepathSkel<'_>) -> Result<(), CaptureError> {
-        if self.datagrams == Datagrams::NotUsed && used(skel).load(Ordering::Relaxed) != 0 {
+        let are_wanted = self.datagrams == Datagrams::NotUsed && used(skel).load(Ordering::Relaxed) != 0;
+        if are_wanted && self.leaving.as_ref().is_none_or(JoinHandle::is_finished) {
             self.datagrams = Datagrams::Used;
             self.attach_datagrams(skel)?;
         }
