@@ -1,5 +1,5 @@
 //! System calls at tracepoints of their own. Programs at `sys_enter` and `sys_exit` run for every call of every process of the host,
-//! and cost each some 60 ns; a program at one call's tracepoint runs for that call, and others cost about 12 ns more.
+//! and cost each some 60 ns; a program at one call's tracepoint runs for that call, and others cost up to 20 ns more.
 
 use super::{KernelOptions, skel};
 use crate::error::CaptureError;

@@ -99,7 +99,7 @@ pub fn checks(release: &str, support: &Support, works: bool) -> Vec<Check> {
             "socket-hooks: operations are seen at the sockets; each system call of every process costs about 60 ns more \
              while you record",
             "On Linux 6.7 or later on x86-64 with tracefs mounted (`mount -t tracefs tracefs /sys/kernel/tracing`), it costs \
-             about 12 ns.",
+             up to 20 ns.",
         ),
         Some(name) => check_to_do(
             "kernel.backend",
