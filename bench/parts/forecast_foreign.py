@@ -150,6 +150,38 @@ class Groups(InGo):
                 yield Loads(f"http://127.0.0.1:{port}", self.place, *self.groups, watch=("--port", port))
 
 
+class Nat(WithDatabase):
+    """Four clients of an application whose pool of two, then four, reaches its database by a translated address: the ends
+    of those connections, older than the recording, share no address."""
+
+    name, number = "nat", 28
+    clients = 4
+
+    def __enter__(self):
+        super().__enter__()
+        if not find("nft"):
+            raise Failed("nft is missing; remedy: scripts/install test")
+        (self.translated,) = free_ports(1)
+        self.table = f"wakepath-bench-{os.getpid()}"
+        rule = (f"add table ip {self.table}\n"
+                f"add chain ip {self.table} out {{ type nat hook output priority -100; }}\n"
+                f"add rule ip {self.table} out ip daddr 127.0.0.1 tcp dport {self.translated} redirect to :{self.database}\n")
+        run(["nft", "-f", "-"], 10, input=rule)
+        self.stack.callback(run, ["nft", "delete", "table", "ip", self.table], 10)
+        self.dsn = self.dsn.replace(f"port={self.database}", f"port={self.translated}")
+        return self
+
+    def steps(self):
+        return [Step("pool of 4", (f"pool gunicorn:{self.port}->postgres:{self.database}=+2",))]
+
+    @contextlib.contextmanager
+    def system(self, step):
+        (port,) = free_ports(1) if step else (self.port,)
+        env = {**os.environ, "PG": self.dsn, "POOL": "4" if step else "2"}
+        with served(gunicorn("pool", port, 8), port, self.place, env=env):
+            yield self.load(port, self.clients)
+
+
 class Puma(WithDatabase):
     """Puma, whose threads share Ruby's lock and each have a connection: more threads, then another process."""
 
@@ -300,4 +332,4 @@ class HaProxy(Foreign):
             yield Load(f"http://127.0.0.1:{port}", self.place, *load, watch=watch)
 
 
-CASES = (Hikari, GoPool, Puma, Fpm, Uwsgi, HaProxy, Semaphore, Groups)
+CASES = (Hikari, GoPool, Puma, Fpm, Uwsgi, HaProxy, Semaphore, Groups, Nat)

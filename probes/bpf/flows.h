@@ -216,6 +216,8 @@ static __always_inline void fill_flow(struct wp_flow *r, struct sock *sk, const 
 	__builtin_memset(r->raddr, 0, 16);
 	r->snd_seq = f->sent;
 	r->rcv_seq = f->received;
+	r->snd_first = 0;
+	r->rcv_first = 0;
 	if (family == AF_INET || family == AF_INET6) {
 		r->lport = field(sk, __sk_common.skc_num);
 		r->rport = __builtin_bswap16(field(sk, __sk_common.skc_dport));
@@ -234,6 +236,11 @@ static __always_inline void fill_flow(struct wp_flow *r, struct sock *sk, const 
 			r->unread = field(tp, rcv_nxt) - r->rcv_seq;
 			if (field(tp, inet_conn.icsk_ulp_ops))
 				r->marks = FLOW_ULP;
+			if (r->state == TCP_ESTABLISHED) {
+				r->snd_first = field(tp, snd_una) - (u32)field(tp, bytes_acked);
+				r->rcv_first = field(tp, rcv_nxt) - (u32)field(tp, bytes_received);
+				r->marks |= FLOW_FIRST;
+			}
 		}
 	}
 }

@@ -198,6 +198,7 @@
 #define FLOW_ULP 0x1ULL
 #define FLOW_NAMED 0x2ULL
 #define FLOW_PEER_NAMED 0x4ULL
+#define FLOW_FIRST 0x8ULL
 #define SIZES_BYTES_MIN 0x10000ULL
 #define MMSG_MAX 0x10ULL
 #define FD_SOCKET 0x1ULL
@@ -323,8 +324,10 @@ struct wp_flow {
 	__u32 unread;
 	__u8 laddr[16];
 	__u8 raddr[16];
+	__u32 snd_first;
+	__u32 rcv_first;
 };
-_Static_assert(sizeof(struct wp_flow) == 96, "wp_flow");
+_Static_assert(sizeof(struct wp_flow) == 104, "wp_flow");
 
 struct wp_state {
 	struct wp_head head;

@@ -81,6 +81,8 @@ fn announced(ts: u64, how: u8, peer: u64, family: u16, address: [u8; 16]) -> Vec
             &0u32.to_ne_bytes(),
             &address,
             &address,
+            // the first bytes' numbers are not told
+            &[0; 8],
         ],
     );
     assert_eq!(seen.len(), size_of::<w::FlowSeen>());

@@ -1,5 +1,5 @@
-//! The two ends of a flow: by addresses and sequence numbers, by sequence numbers alone behind a translation, by the
-//! kernel's own naming of UNIX peers.
+//! The two ends of a flow: by addresses and sequence numbers, by the numbers of the first bytes alone where addresses are
+//! translated, by the kernel's own naming of UNIX peers.
 
 use crate::per_end::End;
 use crate::per_end::PerEnd;
@@ -61,7 +61,7 @@ type Key = ([u8; 16], u16, [u8; 16], u16, u16);
 pub enum How {
     /// Same addresses, mirrored; sequence numbers agree.
     Addresses,
-    /// Sequence numbers alone, at establishment.
+    /// The first bytes' sequence numbers in both directions alone: 64 bits that both hosts drew by lot.
     Translated,
     /// UNIX peers.
     Peers,
@@ -87,6 +87,8 @@ struct Known<W> {
     snd: u32,
     /// `None` where the other end had not answered yet.
     rcv: Option<u32>,
+    /// The first numbers of both directions, of one that is older than its announcement.
+    first: Option<(u32, u32)>,
     fresh: bool,
     /// Only its peer was announced.
     is_named: bool,
@@ -102,7 +104,7 @@ struct Known<W> {
 impl<W> Known<W> {
     /// The first numbers of both directions, where they are known.
     fn numbers(&self) -> Option<(u32, u32)> {
-        Some((self.snd, self.rcv?))
+        if self.fresh { Some((self.snd, self.rcv?)) } else { self.first }
     }
 }
 
@@ -133,6 +135,7 @@ pub struct Pairs<W = ()> {
 const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
+const TCP: u16 = 6;
 const UDP: u16 = 17;
 /// Ends of one flow are first seen at moments between which at most this many bytes move.
 const NEAR: u32 = 64 << 20;
@@ -173,7 +176,9 @@ impl<W: Working> Pairs<W> {
         let place = Place::of(r);
         let fresh = r.how == SeenHow::Connected || r.how == SeenHow::Accepted;
         let (snd, rcv) = (r.snd as u32, (r.state != TcpState::SynSent).then_some(r.rcv as u32));
-        let announced = Known { is_announced: true, place, snd, rcv, fresh, ..Known::default() };
+        let first = (r.snd_first != 0 && r.rcv_first != 0).then_some((r.snd_first as u32, r.rcv_first as u32));
+        let announced = Known { is_announced: true, place, snd, rcv, first, fresh, ..Known::default() };
+        let numbers = announced.numbers().filter(|_| r.protocol == TCP);
         if self.announce(end, announced) && r.family != AF_UNIX {
             self.by_key.entry(place.key()).or_default().push(end);
         }
@@ -217,16 +222,21 @@ impl<W: Working> Pairs<W> {
             self.join(end, other, How::Addresses);
             return;
         }
-        if let Some(rcv) = rcv.filter(|_| fresh && r.protocol != UDP) {
-            if let Some(&other) = self.by_numbers.get(&(rcv, snd))
-                && other != end
-                && self.announced(other).is_some_and(|k| k.peer.is_none())
-            {
-                self.join(end, other, How::Translated);
-            } else {
-                self.by_numbers.insert((snd, rcv), end);
-            }
+        let Some((snd, rcv)) = numbers else { return };
+        match self.translated(end, snd, rcv) {
+            Some(other) => self.join(end, other, How::Translated),
+            None => _ = self.by_numbers.insert((snd, rcv), end),
         }
+    }
+
+    /// The end whose first numbers are these, mirrored. Who connected may be known by its SYN's, which is one less.
+    fn translated(&self, end: End, snd: u32, rcv: u32) -> Option<End> {
+        let syn_or_byte = [(0, 0), (0, 1), (1, 0), (1, 1)];
+        syn_or_byte.into_iter().find_map(|(sent, received)| {
+            let mirrored = (rcv.wrapping_sub(sent), snd.wrapping_add(received));
+            let other = self.by_numbers.get(&mirrored).copied().filter(|&other| other != end)?;
+            self.announced(other).is_some_and(|k| k.peer.is_none()).then_some(other)
+        })
     }
 
     fn announced(&self, end: End) -> Option<&Known<W>> {
@@ -457,6 +467,37 @@ mod tests {
         pairs.add(HostId(1), &left);
         pairs.add(host, &EndpointRow { snd: 6990, ..asking });
         assert!(pairs.peer((host, asking.flow)).is_some());
+    }
+
+    /// A pool behind a translated address that is older than the recording: its ends share no address, and bytes moved between
+    /// their snapshots.
+    #[test]
+    fn a_translated_connection_that_is_older_than_the_recording_finds_its_other_end() {
+        let met = EndpointRow { family: AF_INET, protocol: 6, how: SeenHow::Snapshot, ..Default::default() };
+        let first = |seq: u64| (1 << 32) + seq;
+        let asks = EndpointRow { flow: EndpointId(1), lport: 4000, rport: 50, snd: 900, rcv: 400, ..met };
+        let asks = EndpointRow { snd_first: first(99), rcv_first: first(u64::from(u32::MAX)), ..asks };
+        let answers = EndpointRow { flow: EndpointId(2), lport: 80, rport: 7, snd: 500, rcv: 920, ..met };
+        let answers = EndpointRow { snd_first: first(u64::from(u32::MAX)), rcv_first: first(100), ..answers };
+        let host = HostId(0);
+        let peer = |rows: &[&EndpointRow]| {
+            let mut pairs: Pairs = Pairs::default();
+            rows.iter().for_each(|r| pairs.add(host, r));
+            pairs.peer((host, EndpointId(1)))
+        };
+        let expected = Some(((host, answers.flow), How::Translated));
+        assert_eq!(peer(&[&asks, &answers]), expected);
+        assert_eq!(peer(&[&answers, &asks]), expected);
+        // both by their first bytes, or either seen when it was made
+        assert_eq!(peer(&[&EndpointRow { snd_first: first(100), ..asks }, &answers]), expected);
+        let accepted = EndpointRow { how: SeenHow::Accepted, snd: u64::from(u32::MAX), rcv: 100, ..answers };
+        assert_eq!(peer(&[&asks, &accepted]), expected);
+        assert_eq!(peer(&[&accepted, &asks]), expected);
+        // one number off in either direction, or not known
+        assert_eq!(peer(&[&EndpointRow { snd_first: first(98), ..asks }, &answers]), None);
+        assert_eq!(peer(&[&EndpointRow { snd_first: first(101), ..asks }, &answers]), None);
+        assert_eq!(peer(&[&EndpointRow { rcv_first: first(1), ..asks }, &answers]), None);
+        assert_eq!(peer(&[&EndpointRow { rcv_first: 0, ..asks }, &answers]), None);
     }
 
     #[test]

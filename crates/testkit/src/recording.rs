@@ -151,6 +151,11 @@ impl HostRows {
 
     /// An endpoint became known.
     pub fn endpoint(&mut self, t: u64, e: &Announced) {
+        self.counted_endpoint(t, e, (0, 0));
+    }
+
+    /// The same of one of which the kernel told the numbers of the first bytes sent and received; 0 = it did not.
+    pub fn counted_endpoint(&mut self, t: u64, e: &Announced, first: (u64, u64)) {
         let wide = |a: [u8; 4]| {
             let mut out = [0; 16];
             out[..4].copy_from_slice(&a);
@@ -177,7 +182,8 @@ impl HostRows {
                 state: TcpState::Established,
                 side: e.side,
                 ulp: 0,
-                ..Default::default()
+                snd_first: first.0,
+                rcv_first: first.1,
             }
             .into(),
         );

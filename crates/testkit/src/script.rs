@@ -16,7 +16,8 @@
 //!                                it first), sent 105, empty
 //! flow c - A                     a flow from somebody who is not watched to A's process
 //! flow d A D                     from A to D; `A -`: D is not watched
-//!                                after it: opaque, old (older than the recording), unsided (old, and which end serves only
+//!                                after it: opaque, old (older than the recording), counted (old, and the kernel tells the
+//!                                numbers of its first bytes), unsided (old, and which end serves only
 //!                                messages tell), ports 40000 80, netns 2 (both ends),
 //!                                seq 4294967000 (first byte of both directions), seen as 10.9.9.9 80 (what the client
 //!                                dialled, where an address is translated), peer (the server's end is one of the peers of

@@ -418,6 +418,8 @@ constants! {
     FLOW_NAMED: u8 = 2;
     /// `FlowSeen.marks`: the UNIX socket's peer has a name.
     FLOW_PEER_NAMED: u8 = 4;
+    /// `FlowSeen.marks`: the numbers of the first bytes are known.
+    FLOW_FIRST: u8 = 8;
     /// A connection's end tells its buffers ([`Sizes`]) where it moved more bytes than this: short ones never fill them.
     SIZES_BYTES_MIN: u32 = 65536;
     /// Most messages of one recvmmsg or sendmmsg that are told apart where the kernel does not do it for us.

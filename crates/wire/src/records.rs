@@ -199,7 +199,7 @@ layouts! {
         kind: u8,
         /// TCP state.
         state: u8,
-        /// `FLOW_ULP`, `FLOW_NAMED`, `FLOW_PEER_NAMED`.
+        /// `FLOW_ULP`, `FLOW_NAMED`, `FLOW_PEER_NAMED`, `FLOW_FIRST`.
         marks: u8,
         /// Bytes of a UNIX name (the socket's own, else its peer's) that follow the record.
         name_bytes: u8,
@@ -209,6 +209,11 @@ layouts! {
         laddr: [u8; 16],
         /// Remote address.
         raddr: [u8; 16],
+        /// Where `marks` has `FLOW_FIRST`: what was acknowledged of what it sent, less how much that is: its first byte's number,
+        /// or, of who connected, its SYN's.
+        snd_first: u32,
+        /// The same of what it received: the first byte's number, at both ends.
+        rcv_first: u32,
     }
 
     /// A change of a TCP flow's state worth keeping: its end, and errors.

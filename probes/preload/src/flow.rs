@@ -389,6 +389,8 @@ impl Flow {
             unread: 0,
             laddr: [0; 16],
             raddr: [0; 16],
+            snd_first: 0,
+            rcv_first: 0,
         };
         let mut name = [0u8; w::UNIX_NAME_BYTES as usize];
         if self.kind() == Kind::Pipe {

@@ -132,6 +132,7 @@ impl Endpoints {
         let is_unanswered = r.protocol == IPPROTO_TCP && r.state == TcpState::SynSent as u8 && r.rcv_seq == 0;
         let rcv = if is_unanswered { flow.rcv.next().unwrap_or(0) } else { flow.rcv.begin(r.rcv_seq) };
         let snd = flow.snd.begin(r.snd_seq);
+        let first = |seq: u32| if r.marks & w::FLOW_FIRST != 0 { (1 << 32) + u64::from(seq) } else { 0 };
         let mut row = EndpointRow {
             at,
             flow: id,
@@ -151,6 +152,8 @@ impl Endpoints {
             state: code(r.state, at, sink),
             side: flow.side,
             ulp: u8::from(r.marks & w::FLOW_ULP != 0),
+            snd_first: first(r.snd_first),
+            rcv_first: first(r.rcv_first),
             ..Default::default()
         };
         plain_v4(&mut row);

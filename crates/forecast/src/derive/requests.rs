@@ -2,6 +2,7 @@
 
 pub mod assemble;
 pub mod collect;
+mod doubled;
 pub mod order;
 pub mod places;
 pub mod services;
@@ -43,6 +44,10 @@ const MUCH_UNKNOWN: f64 = 0.1;
 const CLIENTS_UNSEEN: &str =
     "how long clients waited for a connection; record the clients too, with `wakepath record --all` or --comm";
 
+/// What is assumed where the first callers of requests are not recorded.
+const CLIENTS_LATENCY: &str = "Latency is measured at the services, from a request's arrival to its reply. Clients are \
+    not recorded: they measure more, by their network and their own waits for a processor.";
+
 /// Makes jobs of a recording's requests.
 pub fn derive(
     folder: &Folder,
@@ -50,10 +55,7 @@ pub fn derive(
     names: &Names<'_>,
     selection: &Selection,
 ) -> Result<Derived, Unsupported> {
-    let collected = collect(folder, index, names, selection);
-    if collected.requests.len() < REQUESTS_MIN {
-        return Err(too_few(folder, &collected));
-    }
+    let collected = enough(folder, index, names, selection)?;
     let took = |i: usize| interval(index, &collected.requests[i]).map_or(0, |(came, left)| between(came, left));
     let cover = survivors::cover(&collected, took)?;
     let mut services = services::find(&collected, names);
@@ -237,6 +239,17 @@ fn none_of_kind(selection: &Selection) -> Unsupported {
     )
 }
 
+/// The requests, if a model can be made of them.
+fn enough(folder: &Folder, index: &Index, names: &Names<'_>, selection: &Selection) -> Result<Collected, Unsupported> {
+    let collected = collect(folder, index, names, selection);
+    if collected.requests.len() < REQUESTS_MIN {
+        return Err(too_few(folder, &collected));
+    }
+    // of one kind that is asked for, the others' number is no part of the answer
+    let doubled = if selection.kind.is_none() { doubled::refusal(&collected, names) } else { None };
+    doubled.map_or(Ok(collected), Err)
+}
+
 fn too_few(folder: &Folder, c: &Collected) -> Unsupported {
     let whole = c.requests.len();
     let has = |table| folder.hosts().iter().any(|h| h.row_count(table) > 0);
@@ -369,14 +382,8 @@ fn unknown(jobs: &Jobs, ns: u64) -> (f64, String) {
     )
 }
 
-fn assumptions(
-    collected: &Collected,
-    cover: &Cover,
-    services: &Services,
-    demand: &Demand,
-    inferred: &Inferred,
-    jobs: &Jobs,
-) -> Vec<String> {
+/// What is assumed of how requests come.
+fn arriving(inferred: &Inferred, jobs: &Jobs) -> Vec<String> {
     let mut out = Vec::new();
     let how = match inferred.arrivals {
         Arrivals::Closed { clients: 1 } => "closed, 1 client".to_owned(),
@@ -392,7 +399,24 @@ fn assumptions(
             counts.join(", ")
         ));
     }
+    out
+}
+
+fn assumptions(
+    collected: &Collected,
+    cover: &Cover,
+    services: &Services,
+    demand: &Demand,
+    inferred: &Inferred,
+    jobs: &Jobs,
+) -> Vec<String> {
+    let mut out = Vec::new();
+    out.extend(arriving(inferred, jobs));
     out.push("Computing costs what it cost during the recording, including the cost of recording.".to_owned());
+    let is_unseen = |r: &Request| r.spans.first().is_some_and(|root| root.caller.is_none());
+    if collected.requests.iter().any(is_unseen) {
+        out.push(CLIENTS_LATENCY.to_owned());
+    }
     for (s, used) in services.all.iter().zip(&demand.used) {
         let part = 1.0 - 1.0 / used.factor();
         if part >= WORTH_SAYING {

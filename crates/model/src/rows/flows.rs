@@ -117,6 +117,10 @@ table! {
         side: Side,
         /// 1 = an upper-layer protocol (kernel TLS, MPTCP) is on it.
         ulp: u8 => flag(),
+        /// TCP: the sequence number of the first byte sent, or of the SYN before it, + 2³²; 0 = not known.
+        snd_first: u64,
+        /// TCP: the sequence number of the first byte received, + 2³²; 0 = not known.
+        rcv_first: u64,
     }
 }
 

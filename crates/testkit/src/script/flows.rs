@@ -10,6 +10,8 @@ const PEER_BIT: u64 = 1 << 61;
 const PIPE_BIT: u64 = 1 << 63;
 const ASKS_BIT: u64 = 1 << 60;
 const ANSWERS_BIT: u64 = 1 << 59;
+/// Bytes that went each way on a counted flow before the recording.
+const MOVED_BEFORE: u64 = 700;
 /// What stands behind a flow's ends.
 struct FlowOptions {
     ports: (u16, u16),
@@ -22,6 +24,8 @@ struct FlowOptions {
     /// It was there before the recording; and which end serves only messages tell.
     is_old: bool,
     is_unsided: bool,
+    /// The numbers of its first bytes are told.
+    is_counted: bool,
     is_peer: bool,
     has_ids: bool,
     has_streams: bool,
@@ -47,6 +51,7 @@ impl FlowOptions {
             is_ring: false,
             is_old: false,
             is_unsided: false,
+            is_counted: false,
             is_peer: false,
             has_ids: false,
             has_streams: false,
@@ -76,6 +81,7 @@ impl FlowOptions {
                 }
                 ("piped", _) => o.is_piped = true,
                 ("old", _) => o.is_old = true,
+                ("counted", _) => (o.is_old, o.is_counted) = (true, true),
                 ("unsided", _) => (o.is_old, o.is_unsided) = (true, true),
                 ("ports", [a, b, after @ ..]) => {
                     o.ports = (number(a)? as u16, number(b)? as u16);
@@ -139,7 +145,12 @@ impl Player {
                 _ => rows::Side::Client,
             };
             let netns = o.netns;
-            self.out.hosts[host].endpoint(0, &Announced { flow: id, local, remote, netns, snd, rcv, task, how, side });
+            // so much went each way before the recording; of what the client sent, its SYN was counted too
+            let (requests, replies) = ((1 << 32) + o.seq - MOVED_BEFORE, (1 << 32) + reply_seq - MOVED_BEFORE);
+            let first = if is_server { (replies, requests) } else { (requests - 1, replies) };
+            let first = if o.is_counted { first } else { (0, 0) };
+            let announced = Announced { flow: id, local, remote, netns, snd, rcv, task, how, side };
+            self.out.hosts[host].counted_endpoint(0, &announced, first);
             Ok(Some((host, id)))
         };
         let (client, server) = (side(client, false)?, side(server, true)?);

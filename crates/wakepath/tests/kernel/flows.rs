@@ -5,6 +5,9 @@ use crate::net::*;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+use wakepath_flows::{How, Pairs};
+use wakepath_model::ids::HostId;
 use wakepath_model::rows::{EndpointRow, MessageRole, OpKind, OpRow, RangeHow, Reset, SeenHow, Side, TcpState};
 
 fn local(e: &EndpointRow) -> (Ipv4Addr, u16) {
@@ -510,5 +513,58 @@ fn a_published_port_matches_by_numbers() {
         assert_eq!((ec.rport, es.lport), (8080, 9090), "{backend}: the ends do not agree on the port");
         assert_eq!((ec.snd, ec.rcv), (es.rcv, es.snd), "{backend}: but on the numbers");
         assert_eq!(trace.chain(c, OpKind::Send, RangeHow::Exact), trace.chain(s, OpKind::Recv, RangeHow::Exact));
+    }
+}
+
+/// A pool to a translated address that was filled before the recording: what was sent before is counted, on both ends alike.
+#[test]
+fn a_published_port_matches_by_first_numbers_if_the_connection_is_older() {
+    for backend in BACKENDS {
+        let ns = match Namespaces::new("o") {
+            Ok(ns) => ns,
+            Err(e) => return skip(&e),
+        };
+        let rules = "add table ip t; add chain ip t pre { type nat hook prerouting priority -100; }; \
+                     add rule ip t pre tcp dport 8080 dnat to 10.211.77.2:9090";
+        if let Err(e) = run("ip", &["netns", "exec", &ns.1, "nft", rules]) {
+            return skip(&format!("no address translation here: {e}"));
+        }
+        let listener =
+            inside(&ns.1, || TcpListener::bind("10.211.77.2:9090").expect("a port")).join().expect("it listens");
+        let dial = || TcpStream::connect("10.211.77.2:8080").expect("it is translated");
+        let ends: Vec<(TcpStream, TcpStream)> = (0..3u8)
+            .map(|moved| {
+                let mut client = inside(&ns.0, dial).join().expect("it connects");
+                let (mut server, _) = listener.accept().expect("it accepts");
+                // one that was never used, and others that were
+                for i in 0..moved {
+                    client.write_all(&vec![i; 70_000]).expect("it goes");
+                    server.read_exact(&mut vec![0; 70_000]).expect("it comes");
+                    server.write_all(&vec![i; 300]).expect("it goes");
+                    client.read_exact(&mut vec![0; 300]).expect("it comes");
+                }
+                (client, server)
+            })
+            .collect();
+        // the last bytes' acknowledgements are delayed by at most 40 ms
+        std::thread::sleep(Duration::from_millis(200));
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
+        for (client, server) in &ends {
+            send_by("write", client, b"question");
+            recv_by("read", server, 8);
+        }
+        let ids: Vec<_> = ends.iter().map(|(c, s)| (ids(c), ids(s))).collect();
+        let trace = rec.stop();
+        let mut pairs: Pairs = Pairs::default();
+        let host = HostId(0);
+        let met: Vec<_> = ids.iter().map(|&(c, s)| (trace.flow(c), trace.flow(s))).collect();
+        for end in met.iter().flat_map(|&(c, s)| [c, s]) {
+            pairs.add(host, &trace.first_endpoint(end).expect("told"));
+        }
+        for (c, s) in met {
+            assert_eq!(pairs.peer((host, c)), Some(((host, s), How::Translated)), "{backend}");
+        }
     }
 }
