@@ -1,6 +1,6 @@
 /** Where time went: tasks over time, and flames. */
 import { spawnSync } from 'node:child_process';
-import { accessible, expect, fits, given, settled, test } from './served';
+import { accessible, choose, expect, fits, given, settled, test } from './served';
 
 const PHONE = { width: 390, height: 800 };
 const since = (url: string) => Number(/since=%2B(\d+)ns/.exec(url)?.[1] ?? NaN);
@@ -88,8 +88,7 @@ test('a flame shows where the time went, and what a selection has more of', asyn
   await flame.getByRole('option', { name: /^program / }).first().click();
   await expect(page.getByRole('button', { name: 'Show all' })).toBeVisible();
   await page.goBack();
-  const kinds = page.getByRole('combobox', { name: 'Kind' });
-  await kinds.selectOption((await kinds.locator('option', { hasText: 'GET /vote/{n}' }).getAttribute('value'))!);
+  await choose(page, 'kind:/vote', /GET \/vote\/\{n\}/);
   await expect(page.locator('code', { hasText: 'wakepath flame' })).toContainText('--difference');
   await settled(page);
   await expect(page.locator('main')).toContainText(/Compared with [1-9]/);
