@@ -24,6 +24,9 @@ pub struct Having {
     pub others: u64,
 }
 
+/// A value: of which attribute, how many requests have it, and by how much the selected ones' share (0 to 1) is above the others'.
+pub type Ranked<'a> = (Attribute, &'a str, Having, f64);
+
 /// What was found of a selection.
 #[derive(Clone, Debug, Default)]
 pub struct Common {
@@ -53,8 +56,8 @@ impl Common {
     }
 
     /// Values by how much those shares differ, the largest difference first; those that do not differ are left out.
-    pub fn ranked(&self) -> Vec<(Attribute, &str, Having, f64)> {
-        let mut ranked: Vec<_> = self
+    pub fn ranked(&self) -> Vec<Ranked<'_>> {
+        let mut ranked: Vec<Ranked<'_>> = self
             .values
             .iter()
             .map(|((attribute, value), &having)| {
@@ -63,8 +66,9 @@ impl Common {
             })
             .filter(|(.., more)| more.abs() > 1e-9)
             .collect();
-        // by name where two are equal: the same each time
-        ranked.sort_by(|a, b| b.3.abs().total_cmp(&a.3.abs()).then((a.0, a.1).cmp(&(b.0, b.1))));
+        // of two that differ as much, what the selected have comes first; then by name: the same each time
+        let by_name = |a: &Ranked<'_>, b: &Ranked<'_>| (a.0, a.1).cmp(&(b.0, b.1));
+        ranked.sort_by(|a, b| b.3.abs().total_cmp(&a.3.abs()).then(b.3.total_cmp(&a.3)).then(by_name(a, b)));
         ranked
     }
 

@@ -77,8 +77,10 @@ export class Asked<T extends Document> {
 
   /** Call while a component is made. `null` asks nothing. */
   constructor(path: string, parameters: () => Parameters | null) {
+    // the address changes for much that is no question: only another question is asked
+    const written = $derived(JSON.stringify(parameters()));
     $effect(() => {
-      const wanted = parameters();
+      const wanted = JSON.parse(written) as Parameters | null;
       // not before it is known which state of the folders is shown
       if (wanted === null || fresh.stamp === '') {
         this.body = null;
