@@ -243,19 +243,29 @@ test('the search box completes from the recording, by keyboard', async ({ page, 
   await expect(page.getByRole('button', { name: 'Take away slower than 10.0 ms' })).toBeVisible();
 });
 
-test('a recording without requests leads to its tasks', async ({ page, demo }) => {
-  for (const question of ['requests', 'each', 'map', 'over_time']) {
-    await changed(page, question, (body) => {
-      for (const name of ['requests', 'found']) if (name in body) body[name] = Array.isArray(body[name]) ? [] : 0;
-      for (const name of ['kinds', 'services', 'edges', 'cells', 'columns']) if (name in body) body[name] = [];
-    });
-  }
-  await page.goto(demo);
+test('a recording without requests leads to its tasks', async ({ page, lttng }) => {
+  await page.goto(lttng);
   await settled(page);
-  await expect(page.locator('main')).not.toContainText('under load');
+  const main = page.locator('main');
+  await expect(main).toContainText('No requests, but tasks');
+  await expect(main).not.toContainText('under load');
+  await expect(main).not.toContainText('Not known');
+  await accessible(page);
+  await fits(page);
   await page.getByRole('link', { name: 'Show the tasks' }).click();
   await expect(page).toHaveURL(/view=tasks/);
   await expect(page.getByRole('application', { name: /Tasks over time/ })).toBeVisible();
+});
+
+test('a recording without requests and waits says what is known all the same', async ({ page, marks }) => {
+  await page.goto(marks);
+  await settled(page);
+  await expect(page.getByRole('link', { name: 'Show the tasks' })).toHaveCount(0);
+  const limit = page.getByRole('region', { name: 'What was found' }).locator('.card', { hasText: 'room in credit' });
+  await limit.getByRole('link', { name: 'Show what would help' }).click();
+  await expect(page).toHaveURL(/view=whatif/);
+  await page.goBack();
+  await accessible(page);
 });
 
 test('answers are files, too', async ({ page, demo }) => {
