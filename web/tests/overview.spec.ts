@@ -209,6 +209,10 @@ test('what sets the selected ones apart is ranked, and a value becomes a chip', 
   await expect(page.getByRole('button', { name: /^Take away call INSERT INTO votes/ })).toBeVisible();
   await settled(page);
   await expect(page.locator('code', { hasText: '--map' })).toContainText('--with=call=INSERT INTO votes');
+  // what has no search box says of which requests the strip is
+  await page.getByRole('navigation').getByRole('link', { name: 'Tasks', exact: true }).click();
+  await expect(page.locator('#strip-is')).toContainText('Only path */vote*, call INSERT INTO votes');
+  await page.goBack();
   // a link leads to the same
   await page.goto(page.url());
   await expect(page.getByRole('button', { name: /^Take away/ })).toHaveCount(2);
