@@ -138,6 +138,8 @@ test('the strip counts what the command counts, and marks failures by shape', as
 for (const colorScheme of ['light', 'dark'] as const) {
   test(`many requests are a heat map, of which a part is selected, ${colorScheme}`, async ({ page, demo }) => {
     await page.emulateMedia({ colorScheme });
+    const asked: string[] = [];
+    page.on('request', (r) => asked.push(r.url()));
     // as many as dots cannot show, of which one failed
     await changed(page, 'over_time', (body) => {
       const cells = body['cells'] as { requests: number; errors: number }[];
@@ -149,6 +151,8 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await settled(page);
     const plot = page.getByRole('application', { name: /as a heat map/ });
     await expect(plot).toBeVisible();
+    // what only dots need is not read
+    expect(asked.filter((url) => url.includes('/api/each'))).toEqual([]);
     await expect(page.getByText('with failures × 1')).toBeVisible();
     await accessible(page);
     await plot.scrollIntoViewIfNeeded();
