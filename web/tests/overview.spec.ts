@@ -133,6 +133,10 @@ test('the strip counts what the command counts, and marks failures by shape', as
   await expect(strip(page).locator('rect.errors')).toHaveAttribute('fill', 'url(#failed)');
   await expect(strip(page)).toContainText('1 ✕');
   await expect(page.locator('main')).toContainText(`${all.requests} requests of `);
+  // no label lies on another
+  const boxes = await strip(page).locator('text').evaluateAll((all) => all.map((t) => t.getBoundingClientRect()).map((b) => [b.left, b.right, b.top + 3, b.bottom - 3] as const));
+  const clash = boxes.filter((a, i) => boxes.some((b, j) => j < i && a[0] < b[1] && b[0] < a[1] && a[2] < b[3] && b[2] < a[3]));
+  expect(clash).toEqual([]);
 });
 
 for (const colorScheme of ['light', 'dark'] as const) {

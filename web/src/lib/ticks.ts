@@ -47,3 +47,10 @@ export function powers(low: number, high: number): number[] {
   const tens = of([1]);
   return tens.length >= 2 ? tens : of([1, 2, 5]);
 }
+
+/** Of marks in order those that have room: so far from each other (pixels). */
+export function apart(marks: number[], at: (mark: number) => number, least: number): number[] {
+  const out: number[] = [];
+  for (const mark of marks) if (out.length === 0 || Math.abs(at(mark) - at(out.at(-1)!)) >= least) out.push(mark);
+  return out;
+}

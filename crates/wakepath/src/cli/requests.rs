@@ -19,10 +19,10 @@ Examples:
   wakepath requests --limit 0 a b                    all kinds, of two folders read as one
   wakepath requests shop --each --longer-than 50ms   one by one, with what most of each went to
   wakepath requests shop --map --from +10s --to +20s  who calls whom, in ten seconds of it
-  wakepath requests shop --over-time --columns 60    rate, errors, p50 and p99, a row for each column of time
-  wakepath requests shop --common --longer-than 50ms  what the slow ones have in common and the others have not
+  wakepath requests shop --over-time --columns 60    rate, errors, p50 and p99, column by column
+  wakepath requests shop --common --longer-than 50ms  what sets the slow ones apart
   wakepath requests shop --service store             those that pass through a service
-  wakepath requests shop --with outcome=error --with call='*FROM orders*'  failed, with such a statement
+  wakepath requests shop --with outcome=error --with call='*FROM orders*'   what failed so
   wakepath requests --json shop | jq '.kinds[0]'     for scripts")]
 pub struct RequestsArgs {
     #[command(flatten)]
