@@ -22,7 +22,7 @@ Examples:
   wakepath requests shop --over-time --columns 60    rate, errors, p50 and p99, column by column
   wakepath requests shop --common --longer-than 50ms  what sets the slow ones apart
   wakepath requests shop --service store             those that pass through a service
-  wakepath requests shop --with outcome=error --with call='*FROM orders*'   what failed so
+  wakepath requests shop --with outcome=error --with 'call=*orders*'   failed, with such a call
   wakepath requests --json shop | jq '.kinds[0]'     for scripts")]
 pub struct RequestsArgs {
     #[command(flatten)]
