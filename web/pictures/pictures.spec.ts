@@ -17,8 +17,8 @@ interface Picture {
 }
 
 const PICTURES: Picture[] = [
-  // the whole map too
-  { name: 'overview', view: '', height: 880 },
+  // all that was found
+  { name: 'overview', view: '', height: 920 },
   {
     name: 'request',
     view: `?view=request&request=slowest&${VOTE}`,
@@ -30,7 +30,8 @@ const PICTURES: Picture[] = [
   },
   {
     name: 'tasks',
-    view: '?view=tasks&find=gunicorn&since=%2B200000000ns&until=%2B300000000ns',
+    view: '?view=tasks&since=%2B900000000ns&until=%2B1100000000ns',
+    height: 920,
     prepare: async (page) => {
       await page.getByRole('application', { name: /Tasks over time/ }).focus();
       await page.keyboard.press('ArrowDown');

@@ -49,7 +49,7 @@ test('the page follows a recording, in its last minutes, until it is paused', as
     await page.goto(address);
     const shown = page.getByRole('group', { name: 'The recording that is shown' });
     await expect(shown.getByRole('status')).toHaveText('Live');
-    const counted = async () => Number((/([\d  ]+) requests? in/.exec(await page.locator('main').innerText())?.[1] ?? '0').replace(/\D/g, ''));
+    const counted = async () => Number((/([\d  ]+) requests? in/.exec(await page.getByRole('region', { name: 'Kinds of request' }).innerText())?.[1] ?? '0').replace(/\D/g, ''));
     await expect.poll(counted).toBeGreaterThan(3);
     // by itself there is more
     const before = await counted();

@@ -1,6 +1,6 @@
 /** Requests are selected by what they pass through, on the service map. */
 import type { Locator, Page } from '@playwright/test';
-import { accessible, expect, fits, settled, test } from './served';
+import { accessible, expect, fits, search, settled, test } from './served';
 
 const command = (page: Page, has: string): Locator => page.locator('code', { hasText: has });
 const number = (text: string) => Number(text.replace(/\D/g, ''));
@@ -38,7 +38,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await expect(cache).toHaveAttribute('aria-selected', 'true');
     await page.getByRole('link', { name: 'What do the selected ones spend more on?' }).click();
     await expect(command(page, 'wakepath why')).toContainText(`--service=${name}`);
-    await expect(page.getByRole('textbox', { name: 'through' })).toHaveValue(name);
+    await expect(page.getByRole('button', { name: `Take away through ${name}` })).toBeVisible();
     await settled(page);
     await expect(page.getByRole('alert')).toHaveCount(0);
     await page.goto(address.replace('?', '?view=flame&'));
@@ -99,19 +99,16 @@ test('services and calls of the map are selected by keyboard', async ({ page, de
 test('a service that does not exist is told, with what there is', async ({ page, demo }) => {
   await page.goto(demo);
   await settled(page);
-  const form = page.getByRole('form', { name: 'Selection of requests' });
-  await form.getByRole('textbox', { name: 'through' }).fill('postgre');
-  await page.keyboard.press('Enter');
+  await search(page, 'service:postgre');
   await expect(page).toHaveURL(/service=postgre$/);
   const alerts = page.getByRole('alert');
   await expect(alerts.first()).toContainText(/no request is known to pass through "postgre": did you mean 'postgres:\d+'\?/);
   // without its port
-  await form.getByRole('textbox', { name: 'through' }).fill('postgres');
-  await page.keyboard.press('Enter');
+  await search(page, 'service:postgres');
   await settled(page);
   await expect(alerts).toHaveCount(0);
   await expect(page.getByRole('option', { name: /^service postgres/ })).toHaveAttribute('aria-selected', 'true');
   expect(await requests(page)).toBeGreaterThan(0);
-  await form.getByRole('button', { name: 'Clear' }).click();
+  await page.getByRole('button', { name: 'Clear' }).click();
   await expect(page).not.toHaveURL(/service/);
 });

@@ -1,4 +1,4 @@
-import { accessible, expect, fits, settled, test } from './served';
+import { accessible, choose, expect, fits, search, settled, test } from './served';
 
 const VIEWS = ['', '?view=why', '?view=request', '?view=flame', '?view=tasks'];
 /** Whether a forecast of a recording holds depends on it: it may be refused, with the reason. */
@@ -32,8 +32,7 @@ test('the overview shows services, requests and kinds, each with its command', a
   for (const command of ['wakepath triage', 'wakepath requests --each', 'wakepath requests --map', 'wakepath requests /']) {
     await expect(page.locator('code', { hasText: `$ ${command}` }).first()).toBeVisible();
   }
-  const kinds = page.getByRole('combobox', { name: 'Kind' });
-  await kinds.selectOption((await kinds.locator('option', { hasText: 'GET /results' }).getAttribute('value'))!);
+  await choose(page, 'kind:/results', /GET \/results/);
   await expect(page).toHaveURL(/kind=/);
   await expect(page.locator('code', { hasText: '--each' })).toContainText('GET /results');
   await page.goBack();
@@ -41,27 +40,35 @@ test('the overview shows services, requests and kinds, each with its command', a
   await expect(page.locator('code', { hasText: '--each' })).not.toContainText('GET /results');
 });
 
-test('what was recorded is told at once, and how far the reading is', async ({ page, demo }) => {
+test('how far the reading is is told, and it can be given up', async ({ page, demo }) => {
   // the answers that read the recording come later
   let give: () => void = () => {};
   const held = new Promise<void>((done) => (give = done));
-  for (const question of ['each', 'map', 'requests']) {
-    await page.route(`**/api/${question}?**`, async (route) => (await held, await route.continue()));
+  for (const question of ['each', 'map', 'requests', 'over_time', 'triage']) {
+    await page.route(`**/api/${question}?**`, async (route) => (await held, await route.continue().catch(() => undefined)));
   }
-  await page.route('**/api/progress', (route) => route.fulfill({ json: [{ question: '/api/each?limit=4000', read: 0.437 }] }));
+  await page.route('**/api/progress', (route) => route.fulfill({ json: [{ question: '/api/over_time?columns=120', read: 0.437 }] }));
   await page.goto(demo);
-  const recorded = page.getByRole('region', { name: 'What was recorded' });
-  await expect(recorded).toContainText(/\d m?s from \d{4}-\d\d-\d\d .* UTC; host .*; [\d\s]+ rows \(\d.*\), [\d.]+ .?B\./);
+  await expect(page.locator('main')).toContainText(/\d m?s from \d{4}-\d\d-\d\d .* UTC on 1 host/);
   await expect(page.getByRole('region', { name: 'Losses' })).toContainText('Reading whether paths are incomplete');
-  await expect(page.getByText('Reading requests …')).toBeVisible();
+  for (const what of ['requests', 'what was found', 'services', 'kinds', 'the strip of time']) await expect(page.getByText(`Reading ${what} …`)).toBeVisible();
   await expect(page.getByRole('progressbar', { name: 'Of the recording, read for requests' })).toBeVisible();
-  await expect(page.getByText('43 % of the recording read')).toBeVisible();
+  await expect(page.getByText('43 % of the recording read').first()).toBeVisible();
+  await expect(page.getByText(/waiting for other answers, or preparing; \d+ s/).first()).toBeVisible();
   await accessible(page);
+  // each on its own
+  await page.getByRole('button', { name: 'Stop reading services' }).click();
+  await expect(page.getByText('You stopped waiting for services.')).toBeVisible();
+  await expect(page.getByText('Reading requests …')).toBeVisible();
   give();
+  await page.getByRole('button', { name: 'Read services' }).click();
   await settled(page);
+  await expect(page.getByRole('listbox', { name: /services and .* calls between/ })).toBeVisible();
   await expect(page.getByRole('progressbar')).toHaveCount(0);
-  await expect(recorded).toContainText('rows');
-  await recorded.getByText('Rows of each table').click();
+  // how much of what was recorded comes last
+  await page.getByText('What was recorded').click();
+  const recorded = page.getByRole('region', { name: 'What was recorded' });
+  await expect(recorded).toContainText(/host .*; [\d\s\u202f]+ rows, [\d.]+ .?B\./);
   await expect(recorded.locator('code')).toContainText('wakepath info --brief');
   await accessible(page);
 });
@@ -89,13 +96,6 @@ test('what was still in progress, and replies that were held back, are told as t
   await expect(ended.locator('code')).toContainText('wakepath open');
   await page.goto(`${demo}?view=why`);
   await expect(page.locator('main')).toContainText(sentence);
-});
-
-test('the plot and the map are seen before anything is scrolled', async ({ page, demo }) => {
-  await page.goto(demo);
-  await settled(page);
-  await expect(page.getByRole('application', { name: /Requests by the time/ })).toBeInViewport({ ratio: 1 });
-  await expect(page.getByRole('listbox', { name: /services and .* calls between/ })).toBeInViewport();
 });
 
 test('a dot opens its request, by mouse and by keyboard', async ({ page, demo }) => {
@@ -215,8 +215,7 @@ test('what is brushed is selected, and why follows it', async ({ page, demo }) =
   await expect(page.locator('code', { hasText: 'wakepath why' })).toContainText('--from=+');
   await accessible(page);
   // the same without a mouse
-  await page.getByRole('textbox', { name: 'as long as' }).fill('15ms');
-  await page.keyboard.press('Enter');
+  await search(page, 'slower:15ms');
   await expect(page).toHaveURL(/longer=15ms/);
   await expect(page.locator('code', { hasText: 'wakepath why' })).toContainText('--longer-than=15ms');
   await page.getByRole('button', { name: 'Clear' }).click();
@@ -242,15 +241,17 @@ test('hostile names are shown as text', async ({ page, hostile }) => {
       await fits(page);
       if (size !== PHONE) await accessible(page);
     }
-    // tasks have no paths, and are drawn; a forecast has services
-    if (!/tasks|whatif/.test(view)) await expect(page.locator('main')).toContainText('<img src=x onerror=alert(1)>');
+    // tasks have no paths, and are drawn; a forecast has services, and a flame programs
+    if (view.includes('flame')) await expect(page.locator('main')).toContainText('</script><script>alert(1)</script>');
+    else if (!/tasks|whatif/.test(view)) await expect(page.locator('main')).toContainText('<img src=x onerror=alert(1)>');
     expect(await page.locator('body').innerText()).not.toMatch(/[\u202e\u2066\u001b]/);
   }
   // and a kind with such a name can be asked for
   await page.goto(hostile);
-  const kinds = page.getByRole('combobox', { name: 'Kind' });
-  await expect(kinds.locator('option')).toHaveCount(4);
-  await kinds.selectOption({ index: await kinds.locator('option').evaluateAll((all) => all.findIndex((o) => o.textContent?.includes('DROP TABLE'))) });
+  const box = page.getByRole('combobox', { name: 'Select requests' });
+  await box.fill('kind:');
+  await expect(page.getByRole('listbox', { name: 'In the recording' }).getByRole('option')).toHaveCount(3);
+  await choose(page, 'DROP TABLE', /DROP TABLE/);
   await expect(page.locator('#dot')).toContainText('All 30 requests');
 });
 

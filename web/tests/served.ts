@@ -2,6 +2,8 @@
 import AxeBuilder from '@axe-core/playwright';
 import { test as base, expect, type Page } from '@playwright/test';
 import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 export { expect };
@@ -20,6 +22,28 @@ export async function serve(...folders: string[]): Promise<[string, () => void]>
 }
 
 type Recordings = { demo: string; lttng: string; hostile: string; marks: string; two: string };
+
+/** Chooses what the search box completes to a text: by keyboard, as it is the first. */
+export async function choose(page: Page, text: string, choice: RegExp) {
+  const box = page.getByRole('combobox', { name: 'Select requests' });
+  await box.fill(text);
+  const option = page.getByRole('listbox', { name: 'In the recording' }).getByRole('option', { name: choice }).first();
+  await option.click();
+}
+
+/** Types what the search box is to select. */
+export async function search(page: Page, text: string) {
+  await page.getByRole('combobox', { name: 'Select requests' }).fill(text);
+  await page.keyboard.press('Enter');
+}
+
+/** While the page is worked on: its files as they are in the folder PAGE_FILES, in place of those in the binary. */
+async function fromDisk(page: Page, folder: string) {
+  await page.route(/\/(page\.(js|css)|icon\.svg)?(\?.*)?$/, async (route) => {
+    const name = new URL(route.request().url()).pathname.slice(1) || 'index.html';
+    await route.fulfill({ response: await route.fetch(), body: await readFile(join(folder, name)) });
+  });
+}
 
 export const test = base.extend<{ quiet: void }, Recordings>({
   demo: [async ({}, use) => run('PAGE_DEMO', use), { scope: 'worker' }],
@@ -44,6 +68,7 @@ export const test = base.extend<{ quiet: void }, Recordings>({
   quiet: [
     async ({ page }, use) => {
       const said: string[] = [];
+      if (process.env.PAGE_FILES) await fromDisk(page, process.env.PAGE_FILES);
       page.on('console', (m) => m.type() === 'error' && !/status of 4(00|22)/.test(m.text()) && said.push(m.text()));
       page.on('pageerror', (e) => said.push(String(e)));
       page.on('dialog', (d) => (said.push(`dialog: ${d.message()}`), void d.dismiss()));

@@ -1,6 +1,6 @@
 /** Where time went: tasks over time, and flames. */
 import { spawnSync } from 'node:child_process';
-import { accessible, expect, fits, given, settled, test } from './served';
+import { accessible, choose, expect, fits, given, settled, test } from './served';
 
 const PHONE = { width: 390, height: 800 };
 const since = (url: string) => Number(/since=%2B(\d+)ns/.exec(url)?.[1] ?? NaN);
@@ -88,8 +88,7 @@ test('a flame shows where the time went, and what a selection has more of', asyn
   await flame.getByRole('option', { name: /^program / }).first().click();
   await expect(page.getByRole('button', { name: 'Show all' })).toBeVisible();
   await page.goBack();
-  const kinds = page.getByRole('combobox', { name: 'Kind' });
-  await kinds.selectOption((await kinds.locator('option', { hasText: 'GET /vote/{n}' }).getAttribute('value'))!);
+  await choose(page, 'kind:/vote', /GET \/vote\/\{n\}/);
   await expect(page.locator('code', { hasText: 'wakepath flame' })).toContainText('--difference');
   await settled(page);
   await expect(page.locator('main')).toContainText(/Compared with [1-9]/);
@@ -287,4 +286,78 @@ test('a request says which command exports it for Perfetto', async ({ page, demo
   await expect(part.getByRole('button')).toBeFocused();
   await expect(part.getByRole('link')).toHaveCount(0);
   await accessible(page);
+});
+
+test('tasks of programs that serve come first, and a wait leads to who ended it', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=tasks`);
+  await settled(page);
+  const told = spawnSync(given('WAKEPATH'), ['timeline', '--columns=1', '--limit=0', '--json', given('PAGE_DEMO')], { encoding: 'utf8', cwd: process.env.PAGE_FROM, maxBuffer: 1 << 28 });
+  const tasks = (JSON.parse(told.stdout) as { tasks: { serves: boolean; program: string }[] }).tasks;
+  const last = tasks.findLastIndex((t) => t.serves);
+  expect(last).toBeGreaterThan(2);
+  expect(tasks.slice(0, last).every((t) => t.serves)).toBe(true);
+  expect(tasks.slice(0, last).map((t) => t.program)).toContain('gunicorn');
+  const legend = page.getByRole('list', { name: 'Colors: what a task did' });
+  for (const state of ['running', 'network', 'waiting for a processor']) await expect(legend).toContainText(state);
+  // the longest interval of a worker of which it is known who ended it
+  interface Part { from_ns: number; to_ns: number; by: string | null }
+  const [from, to] = [300_000_000, 320_000_000];
+  const ask = ['timeline', '--search=gunicorn', `--from=+${from}ns`, `--to=+${to}ns`, '--columns=600', '--limit=0', '--json', given('PAGE_DEMO')];
+  const drawn = JSON.parse(spawnSync(given('WAKEPATH'), ask, { encoding: 'utf8', cwd: process.env.PAGE_FROM, maxBuffer: 1 << 28 }).stdout) as { begin_ns: number; tasks: { task: string; parts: Part[] }[] };
+  const ended = drawn.tasks.flatMap((t) => t.parts.filter((p) => p.by).map((part) => ({ task: t.task, part })));
+  const { task, part } = ended.reduce((a, b) => (b.part.to_ns - b.part.from_ns > a.part.to_ns - a.part.from_ns ? b : a));
+  await page.goto(`${demo}?view=tasks&find=${encodeURIComponent(task)}&since=%2B${from}ns&until=%2B${to}ns`);
+  await settled(page);
+  const tracks = page.getByRole('application', { name: /Tasks over time/ });
+  await tracks.scrollIntoViewIfNeeded();
+  const box = (await tracks.boundingBox())!;
+  const middle = (part.from_ns + part.to_ns) / 2 - drawn.begin_ns - from;
+  await page.mouse.click(box.x + 170 + (middle / (to - from)) * (box.width - 170), box.y + 32);
+  const jump = page.getByRole('button', { name: `Go to who ended the wait of ${task}: ${part.by}` });
+  await expect(jump).toBeVisible();
+  const [waiter, waker] = [task, part.by!.split(' on ')[0]!].map((name) => name.slice(name.lastIndexOf('/') + 1));
+  await tracks.focus();
+  await page.keyboard.press('j');
+  await expect(page).toHaveURL(new RegExp(`pin=${waiter}%2C${waker}`));
+  await expect(page).toHaveURL(new RegExp(`task=[^&]*%2F${waker}`));
+  await settled(page);
+  await accessible(page);
+});
+
+test('repeated calls of a request are one row with their number, and a statement is shown whole', async ({ page, demo }) => {
+  const statement = `SELECT ${Array.from({ length: 60 }, (_, i) => `column_${i}`).join(', ')} FROM votes WHERE id = ?`;
+  await page.route('**/api/show?**', async (route) => {
+    const reply = await route.fetch();
+    const body = (await reply.json().catch(() => null)) as { spans: Record<string, unknown>[] } | null;
+    if (body === null) return route.abort().catch(() => undefined);
+    const leaf = body.spans.find((s) => !body.spans.some((o) => o['parent'] === s['span']))!;
+    const one = (i: number) => ({ ...leaf, span: 1000 + i, asked: statement, offset_ns: 100_000 + i * 20_000, duration_ns: 10_000 });
+    await route.fulfill({ response: reply, json: { ...body, spans: [...body.spans, ...Array.from({ length: 120 }, (_, i) => one(i))] } });
+  });
+  await page.goto(`${demo}?view=request&request=slowest`);
+  await settled(page);
+  const list = page.getByRole('listbox', { name: /Waterfall/ });
+  const row = list.getByRole('option', { name: /^× 120, N\+1 / });
+  await expect(row).toContainText('× 120, N+1');
+  // whole on hover
+  await expect(row.locator('.label')).toHaveAttribute('title', new RegExp('column_59 FROM votes'));
+  await row.hover();
+  const details = page.getByRole('complementary');
+  const code = details.locator('code.statement');
+  await expect(code).toContainText('column_59 FROM votes');
+  const isCut = () => code.evaluate((e) => e.scrollHeight > e.clientHeight + 1);
+  expect(await isCut()).toBe(true);
+  // and by a key
+  await list.focus();
+  await page.keyboard.press('e');
+  await expect.poll(isCut).toBe(false);
+  await expect(details.getByRole('button', { name: 'Whole statement (e)' })).toHaveAttribute('aria-pressed', 'true');
+  await accessible(page);
+  // the small picture zooms
+  const map = (await page.locator('.minimap svg').boundingBox())!;
+  await page.mouse.move(map.x + map.width * 0.2, map.y + 15);
+  await page.mouse.down();
+  await page.mouse.move(map.x + map.width * 0.5, map.y + 15, { steps: 4 });
+  await page.mouse.up();
+  await expect(page).toHaveURL(/since=%2B\d+ns&until=%2B\d+ns/);
 });

@@ -3,9 +3,11 @@
 
 pub mod active_path;
 pub mod activity;
+pub mod attributes;
 mod backwards;
 pub mod causes;
 pub mod command_line;
+pub mod common;
 pub mod critical_path;
 pub mod each;
 pub mod faults;
@@ -16,6 +18,7 @@ pub mod listeners;
 pub mod metrics;
 pub mod names;
 pub mod open;
+pub mod over_time;
 pub mod pattern;
 pub mod reasons;
 pub mod requests;

@@ -1,7 +1,7 @@
 //! Names for people: a service is what listens, never a process number.
 
 use crate::command_line;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
@@ -284,6 +284,21 @@ impl<'f> Names<'f> {
         let mut found: Vec<(HostId, TaskId)> =
             self.tasks.iter().filter(|(at, k)| is_called(**at, k)).map(|(at, _)| *at).collect();
         found.sort_unstable();
+        found
+    }
+
+    /// The programs that serve connections, as recorded: by host and name. A process that is made later, as a worker, often serves
+    /// what its parent listens at, and shares its program.
+    pub fn serving(&self) -> FxHashSet<(HostId, String)> {
+        let mut found = FxHashSet::default();
+        for host in self.folder.hosts() {
+            for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
+                let Event::Endpoint(r) = event else { continue };
+                if r.task != TaskId::UNKNOWN && (r.state == TcpState::Listen || r.side == Side::Server) {
+                    found.insert((host.id(), self.program(host.id(), r.task).to_owned()));
+                }
+            }
+        }
         found
     }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use wakepath_causality::evidence::Gap;
 use wakepath_causality::exchange::{Exchange, Wanted};
 use wakepath_causality::path::{Request, Span};
-use wakepath_model::ids::StrId;
+use wakepath_model::ids::{CommonNs, StrId};
 
 /// Most kinds told apart; what comes later is one kind called `(other)`.
 pub const KINDS_MAX: usize = 2000;
@@ -105,6 +105,8 @@ pub struct Kind {
     pub slowest: Vec<(u64, u64)>,
     /// The slowest that failed, was refused (4xx), reset, or whose client left: duration (ns) and id.
     pub failed_example: Option<(u64, u64)>,
+    /// When the first of those began.
+    pub first_failed: Option<CommonNs>,
     /// Statuses with how often.
     pub statuses: BTreeMap<u16, u64>,
 }
@@ -240,6 +242,16 @@ pub fn has_failed(e: &Exchange) -> bool {
     failed(e) == Some(true)
 }
 
+/// Whether a request failed by its reply, was reset or cut, or left by its client: what `requests` counts as errors.
+pub fn went_wrong(e: &Exchange) -> bool {
+    let is_wrong_end = match End::of(e) {
+        End::ClientLeft | End::Reset => true,
+        End::Cut => !may_be_one_way(e),
+        End::Answered | End::Unfinished => false,
+    };
+    has_failed(e) || is_wrong_end
+}
+
 impl Kind {
     /// Counts what a request's path lacks: at which span, and why.
     fn lacks(&mut self, gaps: &[(u32, Gap)]) {
@@ -250,8 +262,8 @@ impl Kind {
         }
     }
 
-    /// Counts how a request ended; `this`: its duration (ns) and id.
-    fn ended(&mut self, e: &Exchange, this: (u64, u64)) {
+    /// Counts how a request ended that began at `at`; `this`: its duration (ns) and id.
+    fn ended(&mut self, e: &Exchange, this: (u64, u64), at: CommonNs) {
         self.failed += u64::from(has_failed(e));
         self.outcome_unknown += u64::from(is_answered(e) && failed(e).is_none());
         let end = End::of(e);
@@ -270,6 +282,9 @@ impl Kind {
         *self.statuses.entry(e.status).or_default() += 1;
         let is_without_reply = matches!(end, End::ClientLeft | End::Reset);
         let went_wrong = has_failed(e) || is_without_reply || (400..500).contains(&e.status);
+        if went_wrong {
+            self.first_failed = Some(self.first_failed.map_or(at, |first| first.min(at)));
+        }
         if went_wrong && self.failed_example.is_none_or(|f| f.0 < this.0) {
             self.failed_example = Some(this);
         }
@@ -379,10 +394,11 @@ impl Kinds {
         let Some(root) = timed.first() else { return };
         let duration = root.duration_ns();
         kind.count += 1;
-        kind.activity.add(names.common(root.host, root.start), names.common(root.host, root.end));
+        let began = names.common(root.host, root.start);
+        kind.activity.add(began, names.common(root.host, root.end));
         let root = &r.spans[0];
         if let Some(e) = root.callee.as_ref().or(root.caller.as_ref()).map(|h| &h.exchange) {
-            kind.ended(e, (duration, r.id));
+            kind.ended(e, (duration, r.id), began);
         }
         let gaps = r.gaps();
         kind.lacks(&gaps);

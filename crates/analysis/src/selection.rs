@@ -1,5 +1,6 @@
 //! Which requests a question is about: of a kind, begun in a time, as long as that, passing through a service.
 
+use crate::attributes::{Attribute, visit};
 use crate::names::Names;
 use crate::pattern::is_meant;
 use crate::requests::kind_of;
@@ -26,6 +27,8 @@ pub struct Selection {
     pub service: Option<String>,
     /// In which that service is known to call this one.
     pub calls: Option<String>,
+    /// That have each of these values; `*` stands for anything. Not causes: they need the index.
+    pub with: Vec<(Attribute, String)>,
 }
 
 /// A request with what it is selected by.
@@ -69,6 +72,11 @@ impl Selection {
             && self.shorter_than_ns.is_none_or(|most| placed.duration_ns < most)
             && self.has_kind(&placed.kind)
             && self.service.as_ref().is_none_or(|service| passes_through(r, names, service, self.calls.as_deref()))
+            && self.with.iter().all(|(attribute, value)| {
+                let mut has = false;
+                visit(r, &placed.kind, names, |a| a == *attribute, |_, own| has |= is_meant(value, &own));
+                has
+            })
     }
 }
 

@@ -113,10 +113,20 @@ pub struct Wanted {
     pub search: Option<String>,
 }
 
-/// A task, and how many waits of it were recorded.
-pub type Counted = (u64, HostId, TaskId);
+/// A task of which waits were recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// How many waits.
+    pub waits: u64,
+    /// Its host.
+    pub host: HostId,
+    /// The task.
+    pub task: TaskId,
+    /// Its program serves connections that were recorded: it is one of those that are watched.
+    pub serves: bool,
+}
 
-/// The tasks that are wanted and of which waits were recorded, those with most of them first.
+/// The tasks that are wanted and of which waits were recorded: those of programs that serve first, then those with most waits.
 pub fn tasks(index: &Index, names: &Names<'_>, wanted: &Wanted) -> Vec<Counted> {
     let mut found: Vec<(HostId, TaskId)> = match wanted.tasks.as_slice() {
         [] => names.tasks().collect(),
@@ -125,6 +135,7 @@ pub fn tasks(index: &Index, names: &Names<'_>, wanted: &Wanted) -> Vec<Counted> 
     found.sort_unstable();
     found.dedup();
     let search = wanted.search.as_ref().map(|s| s.to_lowercase());
+    let serving = names.serving();
     let mut counted: Vec<Counted> = found
         .into_iter()
         .filter(|(h, _)| wanted.host.as_ref().is_none_or(|host| names.host(*h) == host))
@@ -132,10 +143,13 @@ pub fn tasks(index: &Index, names: &Names<'_>, wanted: &Wanted) -> Vec<Counted> 
             let has = |name: &str, s: &str| name.to_lowercase().contains(s);
             search.as_ref().is_none_or(|s| has(&names.task(*h, *t), s) || has(names.program(*h, *t), s))
         })
-        .map(|(h, t)| (index.waits_of(h, t), h, t))
-        .filter(|c| c.0 > 0)
+        .map(|(host, task)| {
+            let serves = serving.contains(&(host, names.program(host, task).to_owned()));
+            Counted { waits: index.waits_of(host, task), host, task, serves }
+        })
+        .filter(|c| c.waits > 0)
         .collect();
-    counted.sort_unstable_by_key(|&(waits, host, task)| (std::cmp::Reverse(waits), host, task));
+    counted.sort_unstable_by_key(|c| (!c.serves, std::cmp::Reverse(c.waits), c.host, c.task));
     counted
 }
 

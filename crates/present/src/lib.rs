@@ -3,6 +3,7 @@
 
 pub mod bottleneck;
 pub mod calibration;
+pub mod common;
 pub mod doctor;
 pub mod each;
 pub mod flame;
@@ -14,6 +15,7 @@ pub mod losses;
 pub mod metrics;
 pub mod mirror;
 pub mod open;
+pub mod over_time;
 mod own_time;
 pub mod parquet;
 pub mod proofs;

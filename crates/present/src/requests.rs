@@ -141,6 +141,8 @@ pub struct KindView {
     pub slowest: Vec<String>,
     /// Id of the slowest that failed, was reset or was refused (4xx).
     pub failed_example: Option<String>,
+    /// When the first of those began (ns since 1970).
+    pub first_failed_ns: Option<i64>,
 }
 
 /// Connections that did not come about.
@@ -510,5 +512,6 @@ fn kind_view(service: &str, asked: &str, k: &Kind) -> KindView {
         tiers: tiers.into_iter().map(|t| t.1).collect(),
         slowest: k.slowest.iter().map(|(_, id)| format!("{id:016x}")).collect(),
         failed_example: k.failed_example.map(|(_, id)| format!("{id:016x}")),
+        first_failed_ns: k.first_failed.map(|at| at.0),
     }
 }

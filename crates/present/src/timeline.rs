@@ -57,6 +57,8 @@ pub struct TaskView {
     pub program: String,
     /// Waits of it that were recorded, over all the time.
     pub waits: u64,
+    /// Its program serves connections that were recorded.
+    pub serves: bool,
     /// Its time by state, largest first. What is not known is in none.
     pub by_state: Vec<StateView>,
     /// Its time, thinned.
@@ -95,11 +97,11 @@ pub struct TimelineView {
     pub to_ns: i64,
     /// Intervals shorter than this (ns) are told together.
     pub column_ns: u64,
-    /// Tasks that fit the question and are not shown: they have fewer waits.
+    /// Tasks that fit the question and are not shown: they come later in this order.
     pub more_tasks: u64,
     /// All shown tasks together, by state, largest first.
     pub by_state: Vec<StateView>,
-    /// Those with most waits first.
+    /// Those of programs that serve first, then those with most waits.
     pub tasks: Vec<TaskView>,
     /// The active path of the one task, where that was asked for.
     pub path: Option<Vec<PathPartView>>,

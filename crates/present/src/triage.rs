@@ -117,6 +117,8 @@ pub struct Finding {
     pub sentence: String,
     /// The command that says more.
     pub next: Option<String>,
+    /// When it was met first (ns since 1970); `None` where that is not known, or it is of the whole recording.
+    pub since_ns: Option<i64>,
 }
 
 /// The screen.
@@ -141,7 +143,14 @@ struct Screen<'a> {
 
 impl Screen<'_> {
     fn add(&mut self, section: Section, level: Level, sentence: impl Into<String>, next: Option<String>) {
-        self.findings.push(Finding { section, level, sentence: sentence.into(), next });
+        self.findings.push(Finding { section, level, sentence: sentence.into(), next, since_ns: None });
+    }
+
+    /// Of the last finding: since when.
+    fn since(&mut self, ns: Option<i64>) {
+        if let Some(last) = self.findings.last_mut() {
+            last.since_ns = ns;
+        }
     }
 
     fn command(&self, command: &str) -> Option<String> {
@@ -218,7 +227,8 @@ impl TriageView {
                     Level::Bad => Tint::Bad,
                     Level::Unknown => Tint::Warn,
                 };
-                let text = wrap(&sanitise(&f.sentence), "    ", style.prose());
+                let since = f.since_ns.map_or_else(String::new, |ns| format!(" First at {}.", units::wall(ns)));
+                let text = wrap(&sanitise(&format!("{}{since}", f.sentence)), "    ", style.prose());
                 let mark = style.paint("-", tint);
                 let _ = write!(out, "  {mark} {}", text.trim_start());
                 // what is well needs no command
@@ -276,27 +286,28 @@ fn of_kind(kind: &str) -> String {
 
 fn fails(screen: &mut Screen<'_>, parts: &Parts) {
     let Part::Answer(r) = &parts.requests else { return screen.missing(Section::Fails, &parts.requests, "requests") };
-    let mut found: Vec<(u64, String, Option<String>)> = Vec::new();
+    let mut found: Vec<(u64, String, Option<String>, Option<i64>)> = Vec::new();
     for k in &r.kinds {
         // what was still in progress when the recording ended is told by what hangs
         if let Some(text) = failures(k) {
             let text = format!("{} at {}: {text}.", k.asked, k.service);
-            found.push((went_wrong(k), text, example(screen, k)));
+            found.push((went_wrong(k), text, example(screen, k), k.first_failed_ns));
         }
     }
     for f in &r.refused {
         let text = format!("{} {} {}: {}.", f.process, refusals::met(f.error), f.remote, times(f.count));
-        found.push((f.count, text, screen.command("requests")));
+        found.push((f.count, text, screen.command("requests"), None));
     }
     // of those in failed requests, the requests are told already; these the application may have hidden from its clients
     for e in r.call_errors.iter().filter(|e| e.hidden + e.outcome_unknown > 0 || e.kind.is_none()) {
         let count = (e.hidden + e.outcome_unknown).max(1);
-        found.push((count, format!("{}.", e.sentence()), screen.command("requests")));
+        found.push((count, format!("{}.", e.sentence()), screen.command("requests"), None));
     }
     found.sort_by_key(|f| std::cmp::Reverse(f.0));
     let more = found.len().saturating_sub(FINDINGS_MAX);
-    for (_, text, next) in found.into_iter().take(FINDINGS_MAX) {
+    for (_, text, next, since) in found.into_iter().take(FINDINGS_MAX) {
         screen.add(Section::Fails, Level::Bad, text, next);
+        screen.since(since);
     }
     if more > 0 {
         let next = screen.command("requests");

@@ -60,6 +60,13 @@ const LONGER: Parameter = option("longer-than", "At least so long, as 20ms.");
 const SHORTER: Parameter = option("shorter-than", "Less long, as 50ms.");
 const SERVICE: Parameter = option("service", "Known to pass through this service, as `requests --map` names it.");
 const CALLS: Parameter = option("calls", "With a service: which is known to call this one.");
+const WITH: Parameter = Parameter {
+    repeats: true,
+    ..option(
+        "with",
+        "With this value, as reply=500: kind, outcome, reply, client, service, call, process, host; may be repeated.",
+    )
+};
 const LIMIT: Parameter = option("limit", "At most so many; 0 = all.");
 const REQUEST: Parameter = option("request", "Id of a request or its first digits, or `slowest`.");
 
@@ -91,21 +98,45 @@ pub const QUESTIONS: &[Question] = &[
         about: "Kinds of request.",
         command: &["requests"],
         schema: "requests",
-        parameters: &[FROM, TO, LONGER, SHORTER, SERVICE, CALLS],
+        parameters: &[FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH],
     },
     Question {
         path: "each",
         about: "Requests one by one, with what most of each went to.",
         command: &["requests", "--each"],
         schema: "each",
-        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS, LIMIT],
+        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH, LIMIT],
+    },
+    Question {
+        path: "over_time",
+        about: "Rate, errors and durations over time.",
+        command: &["requests", "--over-time"],
+        schema: "over_time",
+        parameters: &[
+            option("columns", "Columns that the time is divided into, 1 to 1000."),
+            KIND,
+            FROM,
+            TO,
+            LONGER,
+            SHORTER,
+            SERVICE,
+            CALLS,
+            WITH,
+        ],
+    },
+    Question {
+        path: "common",
+        about: "What the selected requests have in common and the others have not.",
+        command: &["requests", "--common"],
+        schema: "common",
+        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH, LIMIT],
     },
     Question {
         path: "map",
         about: "Services, and the calls between them.",
         command: &["requests", "--map"],
         schema: "service_map",
-        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS],
+        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH],
     },
     Question {
         path: "show",
@@ -147,6 +178,7 @@ pub const QUESTIONS: &[Question] = &[
             SHORTER,
             SERVICE,
             CALLS,
+            WITH,
         ],
     },
     Question {
@@ -178,6 +210,7 @@ pub const QUESTIONS: &[Question] = &[
             SHORTER,
             SERVICE,
             CALLS,
+            WITH,
             Parameter {
                 how: How::Flag,
                 ..option("difference", "With what the requests that are not selected took: `true`.")

@@ -38,7 +38,7 @@ pub use timeline::{TimelineArgs, WhichTasks};
 pub use top::TopArgs;
 pub use triage::TriageArgs;
 pub use ui::UiArgs;
-pub use values::{BackendFlag, Collector, NamedSource, PayloadFlag, PriorityFlag, Share, Size, Time, WordsFlag};
+pub use values::{BackendFlag, Collector, NamedSource, PayloadFlag, PriorityFlag, Share, Size, Time, With, WordsFlag};
 
 use crate::complete;
 use crate::moment::Moment;

@@ -290,7 +290,7 @@ impl Source<'_> {
         } else {
             crate::timeline::found(index, self.names, which)?
         };
-        Ok(found.into_iter().map(|(_, host, task)| (host, task)).collect())
+        Ok(found.into_iter().map(|c| (c.host, c.task)).collect())
     }
 
     fn write_prometheus(&self, out: &mut dyn Write) -> Result<Exported> {

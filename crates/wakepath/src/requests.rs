@@ -24,7 +24,7 @@ pub const SCHEMA: &str = "wakepath.requests/1";
 
 /// Prints the kinds of request of the folders.
 pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
-    if args.each || args.map {
+    if args.each || args.map || args.over_time || args.common {
         return part::run(args, out);
     }
     let folder = folders::open(&args.folders.folders)?;

@@ -68,7 +68,7 @@ pub fn run(args: &TimelineArgs, out: &mut Answers) -> Result<i32> {
     Ok(output::exit_code(&args.answering, losses::touch(&losses, &[Answer::Waits])))
 }
 
-/// The tasks that are asked about, those with most waits first.
+/// The tasks that are asked about: those of programs that serve first, then those with most waits.
 ///
 /// # Errors
 /// Where there is none.
@@ -91,7 +91,7 @@ struct Drawn<'a> {
 
 impl Drawn<'_> {
     /// A task; its time is added to `all`.
-    fn task(&self, (waits, host, task): Counted, all: &mut Sums) -> TaskView {
+    fn task(&self, Counted { waits, host, task, serves }: Counted, all: &mut Sums) -> TaskView {
         let (mut thin, mut sums) = (Thin::new(self.column_ns), Sums::new());
         stays(self.index, host, task, self.from, self.to, &mut |s| {
             add(&mut sums, &s);
@@ -103,13 +103,14 @@ impl Drawn<'_> {
             task: self.names.task(host, task),
             program: self.names.program(host, task).to_owned(),
             waits,
+            serves,
             by_state: by_state(&sums),
             parts: thin.finish().iter().map(|p| PartView::new(self.names, host, p)).collect(),
         }
     }
 
     /// The active path of a task.
-    fn path(&self, (_, host, task): Counted) -> Vec<PathPartView> {
+    fn path(&self, Counted { host, task, .. }: Counted) -> Vec<PathPartView> {
         let mut thin = Thin::new(self.column_ns);
         active_path(self.index, host, task, self.from, self.to, &mut |s| {
             thin.add(s.from, s.to, (s.host, s.task, s.state), ());

@@ -1,4 +1,4 @@
-//! `wakepath requests --each` and `--map`.
+//! `wakepath requests --each`, `--map`, `--over-time` and `--common`.
 
 #[path = "support/gateway.rs"]
 mod gateway;
@@ -80,6 +80,100 @@ fn a_selection_is_by_time_and_length() -> Tested {
         let output = run(&[&["requests", &folder], flags].concat());
         assert_eq!(output.status.code(), Some(code), "{flags:?}");
         assert!(stderr(&output).contains(part), "{flags:?}: {}", stderr(&output));
+    }
+    Ok(())
+}
+
+#[test]
+fn over_time_each_request_is_in_one_column_and_one_cell() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    let ask = |flags: &[&str]| {
+        let json = [&["requests", "--over-time", "--json", &folder], flags].concat();
+        check("over_time", &stdout(&run(&json)))
+    };
+    let sum = |of: &[Value], key: &str| of.iter().filter_map(|v| v[key].as_u64()).sum::<u64>();
+    let all = ask(&["--columns", "6"]);
+    let (columns, cells) = (list(&all, "columns"), list(&all, "cells"));
+    assert_eq!((columns.len(), &all["requests"], &all["errors"]), (6, &Value::from(60), &Value::from(0)));
+    assert_eq!((sum(columns, "requests"), sum(cells, "requests")), (60, 60));
+    for (n, c) in columns.iter().enumerate() {
+        // every tenth is slow: the median is of the others, and of so few the longest is the 99th percentile
+        let at = |key: &str| c[key].as_u64().unwrap_or_default();
+        assert!((9..=11).contains(&at("requests")), "{n}: {c}");
+        assert!(at("p50_ns") < 1_000_000 && at("p99_ns") >= 5_000_000 && at("p99_ns") == at("max_ns"), "{n}: {c}");
+        let seconds = c["to_ns"].as_i64().zip(c["from_ns"].as_i64()).map_or(0.0, |(to, from)| (to - from) as f64 / 1e9);
+        let rate = c["rate_per_s"].as_f64().ok_or("a rate")?;
+        assert!((rate * seconds - at("requests") as f64).abs() < 1e-6, "{c}");
+    }
+    // the same requests as one by one, wherever they are counted
+    let slow = cells.iter().filter(|c| c["least_ns"].as_u64() >= Some(4_000_000));
+    assert_eq!(slow.filter_map(|c| c["requests"].as_u64()).sum::<u64>(), 6);
+    let part = ask(&["--longer-than", "5ms", "--from", "+100ms", "--to", "+300ms", "--columns", "4"]);
+    assert_eq!((&part["requests"], list(&part, "columns").len()), (&Value::from(2), 4));
+    assert_eq!((&part["column_ns"], &part["from_ns"]), (&Value::from(50_000_000), &all["from_ns"]));
+    let text = stdout(&run(&["requests", "--over-time", "--columns", "5", &folder]));
+    assert!(text.contains("60 requests in columns of ") && widest(&text) <= 100, "{text}");
+    let output = run(&["requests", "--columns", "5", &folder]);
+    assert!(stderr(&output).contains("--over-time"), "{}", stderr(&output));
+    Ok(())
+}
+
+#[test]
+fn the_slow_ones_have_their_cause_in_common() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    let ask = |flags: &[&str]| {
+        let json = [&["requests", "--common", "--json", &folder], flags].concat();
+        check("common", &stdout(&run(&json)))
+    };
+    let slow = ask(&["--longer-than", "5ms"]);
+    assert_eq!((&slow["selected"], &slow["others"]), (&Value::from(6), &Value::from(54)));
+    let first = &slow["values"][0];
+    assert_eq!((first["attribute"].as_str(), first["value"].as_str()), (Some("cause"), Some("timer at store:81")));
+    assert_eq!((first["selected_share"].as_f64(), first["others_share"].as_f64()), (Some(1.0), Some(0.0)));
+    // what all have sets nobody apart
+    let told = |v: &Value| v["attribute"] == "kind" || v["attribute"] == "service";
+    assert!(!list(&slow, "values").iter().any(told), "{slow:#}");
+    assert_eq!(ask(&["--longer-than", "5ms", "--limit", "1"])["values"].as_array().map(Vec::len), Some(1));
+    let text = stdout(&run(&["requests", "--common", "--longer-than", "5ms", &folder]));
+    assert!(text.contains("6 requests are selected, 54 not") && text.contains("timer at store:81"), "{text}");
+    assert!(widest(&text) <= 100, "{text}");
+    let all = stdout(&run(&["requests", "--common", &folder]));
+    assert!(all.contains("select some requests, and not all of them"), "{all}");
+    Ok(())
+}
+
+#[test]
+fn requests_are_selected_by_what_they_have() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    let found = |with: &[&str]| {
+        let flags: Vec<&str> = with.iter().flat_map(|w| ["--with", w]).collect();
+        let all = check("each", &stdout(&run(&[&["requests", "--each", "--json", &folder][..], &flags].concat())));
+        all["found"].as_u64().unwrap_or_default()
+    };
+    for (with, expected) in [
+        (&["kind=GET /vote at front:80"][..], 60),
+        (&["kind=GET /vote*", "call=*at store:81"], 60),
+        (&["call=GET /vote at front:80"], 0),
+        (&["outcome=error"], 0),
+        (&["service=store*", "outcome=error"], 0),
+        (&["reply=404"], 0),
+    ] {
+        assert_eq!(found(with), expected, "{with:?}");
+    }
+    let values = |with: &str| {
+        let args = ["requests", "--common", "--json", "--limit", "0", "--longer-than", "5ms", "--with", with, &folder];
+        check("common", &stdout(&run(&args)))["selected"].clone()
+    };
+    assert_eq!(values("service=store:81"), 6);
+    for (with, part) in
+        [("cause=disk", "cannot be selected by cause"), ("path=x", "not an attribute"), ("reply", "give reply=VALUE")]
+    {
+        let output = run(&["why", "--with", with, &folder]);
+        assert_eq!(output.status.code(), Some(2), "{with}");
+        assert!(stderr(&output).contains(part), "{with}: {}", stderr(&output));
     }
     Ok(())
 }

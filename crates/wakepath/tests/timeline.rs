@@ -54,6 +54,30 @@ fn the_sums_of_a_task_are_what_it_did() -> Tested {
 }
 
 #[test]
+fn programs_that_serve_come_first() -> Tested {
+    let dir = tempfile::tempdir()?;
+    // a neighbour that waits more often than anybody, a worker that shares a server's program, and one that serves nothing
+    let mut script = script(5_000, 0) + "task N neighbour\ntask W store\n";
+    for n in 0..300u64 {
+        script += &format!("{} N woken by timer since {}\n", 1_000 + n * 1_000, 500 + n * 1_000);
+    }
+    script += "1000 W woken by timer since 500\n";
+    let folder = folder(dir.path(), "shop", &script);
+    let all = check("timeline", &stdout(&run(&["timeline", &folder, "--json", "--columns", "1"])));
+    let tasks = all["tasks"].as_array().ok_or("tasks")?;
+    let seen: Vec<_> = tasks.iter().map(|t| (t["program"].as_str().unwrap_or(""), t["serves"] == true)).collect();
+    assert_eq!(seen.last(), Some(&("neighbour", false)), "{seen:?}");
+    assert!(seen[..seen.len() - 1].iter().all(|s| s.1), "{seen:?}");
+    assert_eq!(seen.iter().filter(|s| s.0 == "store").count(), 2, "{seen:?}");
+    let waits: Vec<_> = tasks.iter().map(|t| t["waits"].as_u64().unwrap_or(0)).collect();
+    assert!(waits[..waits.len() - 1].is_sorted_by(|a, b| a >= b) && waits.last() > waits.first(), "{waits:?}");
+    // of fewer, the neighbour is left out
+    let text = stdout(&run(&["timeline", &folder, "--limit", "2"]));
+    assert!(!text.contains("neighbour"), "{text}");
+    Ok(())
+}
+
+#[test]
 fn a_path_is_drawn_below_its_task() -> Tested {
     let dir = tempfile::tempdir()?;
     let folder = folder(dir.path(), "shop", &script(5_000, 0));

@@ -207,10 +207,15 @@ fn where_nothing_works_that_comes_first() -> Tested {
     let first = &triage["findings"][0];
     assert_eq!((&first["section"], &first["level"]), (&"fails".into(), &"bad".into()), "{triage}");
     assert!(sentence(first).contains("all 40 failed (500 × 40)"), "{first}");
+    // since the first of them: in the answer and on the screen
+    let each = check("each", &stdout(&run(&["requests", "--each", "--limit", "0", "--json", path(&folder)])));
+    let began = each["requests"].as_array().ok_or("requests")?.iter().filter_map(|r| r["at_ns"].as_i64()).min();
+    assert!(began.is_some() && first["since_ns"].as_i64() == began, "{began:?} {first}");
     assert!(first["next"].as_str().is_some_and(|n| n.starts_with("wakepath show ")), "{first}");
     let text = stdout(&run(&["triage", path(&folder)]));
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
     assert!(place("What fails") < place("What is slow"), "{text}");
+    assert!(text.contains(" First at "), "{text}");
     Ok(())
 }
 

@@ -107,6 +107,8 @@ fn each_answer_is_what_the_shown_command_prints() -> Tested {
         ("/api/flame?of=0&against=0", "flame"),
         ("/api/each?limit=10&longer-than=1us", "each"),
         ("/api/map?kind=GET%20/vote", "service_map"),
+        ("/api/over_time?columns=50&kind=GET%20/vote&from=%2B100ms", "over_time"),
+        ("/api/common?longer-than=5ms&limit=5", "common"),
         ("/api/show?request=slowest&evidence=true", "show"),
         ("/api/waits?request=slowest", "waits"),
         ("/api/waits?task=store", "waits"),

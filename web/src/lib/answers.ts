@@ -14,7 +14,7 @@ export interface Brief extends Document {
 export interface Triage extends Document {
   requests: number | null;
   late: string[];
-  findings: { section: string; level: string; sentence: string; next: string | null }[];
+  findings: { section: string; level: string; sentence: string; next: string | null; since_ns?: number | null }[];
 }
 
 export interface Kind {
@@ -34,6 +34,8 @@ export interface Kind {
   unreplied: number;
   incomplete: number;
   slowest: string[];
+  statuses: [number, number][];
+  tiers: { service: string; asked: { asked: string; calls_per_request: number; requests: number }[] }[];
 }
 
 /** Something found, in words. */
@@ -71,6 +73,46 @@ export interface Each extends Document {
   from_ns: number;
   to_ns: number;
   requests: One[];
+}
+
+export interface TimeColumn {
+  from_ns: number;
+  to_ns: number;
+  requests: number;
+  rate_per_s: number;
+  errors: number;
+  unfinished: number;
+  p50_ns: number | null;
+  p99_ns: number | null;
+  max_ns: number | null;
+}
+
+export interface TimeCell {
+  column: number;
+  least_ns: number;
+  below_ns: number;
+  requests: number;
+  errors: number;
+}
+
+export interface OverTime extends Document {
+  from_ns: number;
+  to_ns: number;
+  requests: number;
+  errors: number;
+  column_ns: number;
+  columns: TimeColumn[];
+  bounds_ns: number[];
+  cells: TimeCell[];
+}
+
+export interface Common extends Document {
+  selected: number;
+  others: number;
+  selected_with_cause: number;
+  others_with_cause: number;
+  values: { attribute: string; value: string; selected: number; others: number; selected_share: number; others_share: number }[];
+  further: number;
 }
 
 export interface Calls {
@@ -292,6 +334,7 @@ export interface TaskTrack {
   task: string;
   program: string;
   waits: number;
+  serves: boolean;
   by_state: StateSum[];
   parts: TimePart[];
 }

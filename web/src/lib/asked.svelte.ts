@@ -68,25 +68,48 @@ export class Asked<T extends Document> {
   answered = $state(false);
   /** As it was asked: its address. */
   question = $state('');
+  /** When it was asked (ms, as `performance.now`). */
+  began = $state(0);
+  /** It was given up before an answer came. */
+  stopped = $state(false);
+  private attempts = $state(0);
+  private abort: AbortController | null = null;
 
   /** Call while a component is made. `null` asks nothing. */
   constructor(path: string, parameters: () => Parameters | null) {
+    // the address changes for much that is no question: only another question is asked
+    const written = $derived(JSON.stringify(parameters()));
     $effect(() => {
-      const wanted = parameters();
+      const wanted = JSON.parse(written) as Parameters | null;
       // not before it is known which state of the folders is shown
       if (wanted === null || fresh.stamp === '') {
         this.body = null;
         this.command = this.error = '';
         return;
       }
-      const abort = new AbortController();
+      void this.attempts;
+      const abort = (this.abort = new AbortController());
       void this.ask(path, wanted, abort.signal);
       return () => abort.abort();
     });
   }
 
+  /** Waits for the answer no longer. The server may still make it: then asking again finds it. */
+  stop() {
+    this.abort?.abort();
+    this.pending = false;
+    this.stopped = this.answered = true;
+  }
+
+  /** Asks the same again. */
+  again() {
+    this.attempts += 1;
+  }
+
   private async ask(path: string, wanted: Parameters, signal: AbortSignal) {
     this.pending = true;
+    this.stopped = false;
+    this.began = performance.now();
     if (asking.open++ === 0) {
       asking.began = performance.now();
       if (!looks) setTimeout(() => void look(), PATIENCE);

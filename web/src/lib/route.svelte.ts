@@ -1,3 +1,6 @@
+/** Parameters that every view has: which requests are selected, and how times are written. */
+const HELD = ['last', 'kind', 'from', 'to', 'longer', 'shorter', 'service', 'calls', 'with', 'clock'];
+
 /** What the page shows, all of it in the address: a link leads to the same view, and Back to the one before. */
 class Route {
   private params = $state.raw(new URLSearchParams(location.search));
@@ -22,9 +25,10 @@ class Route {
     return query === '' ? '/' : `/?${query}`;
   }
 
-  /** The address of a view with these parameters alone, of the same part of the recording. */
+  /** The address of a view with these parameters and what is selected, which holds in every view. */
   view(params: Record<string, string>): string {
-    return this.link({ ...params, last: this.get('last') }, new URLSearchParams());
+    const kept = Object.fromEntries(HELD.map((name) => [name, this.get(name)]));
+    return this.link({ ...params, ...Object.fromEntries(Object.entries(kept).filter(([name]) => params[name] === undefined)) }, new URLSearchParams());
   }
 
   /** Goes there; with `replace`, Back does not lead back. */

@@ -36,3 +36,19 @@ export function written(text: string): number | null {
   const found = /^\+?(\d+)ns$/.exec(text);
   return found ? Number(found[1]) : null;
 }
+
+const UNITS: Record<string, number> = { ns: 1, us: 1e3, µs: 1e3, ms: 1e6, s: 1e9, '': 1e9, m: 60e9, min: 60e9, h: 3600e9 };
+
+/** A moment as people write it (`+1.5s`, `-5m` before the end), in ns from the begin of a recording of `whole` ns; `null` where it is in another form. */
+export function momentOf(text: string, whole: number): number | null {
+  const found = /^([+-]?)(\d+(?:\.\d+)?)(ns|us|µs|ms|s|min|m|h)$/.exec(text);
+  if (!found || found[1] === '') return null;
+  const ns = Number(found[2]) * UNITS[found[3]!]!;
+  return found[1] === '-' ? Math.max(0, whole - ns) : ns;
+}
+
+/** A span of time as people write it (`20ms`), in ns; `null` where it is none. */
+export function spanOf(text: string): number | null {
+  const found = /^(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|min|m|h)$/.exec(text.trim());
+  return found ? Number(found[1]) * UNITS[found[2]!]! : null;
+}

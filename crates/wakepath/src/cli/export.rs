@@ -55,7 +55,7 @@ pub struct ExportArgs {
     #[arg(
         long,
         value_name = "ID",
-        conflicts_with_all = ["from", "until", "longer_than", "shorter_than", "service"],
+        conflicts_with_all = ["from", "until", "longer_than", "shorter_than", "service", "with"],
         add = ArgValueCompleter::new(complete::request_ids)
     )]
     pub request: Option<String>,

@@ -1,6 +1,6 @@
 //! Flags of `wakepath requests`.
 
-use super::{Answering, Folders, Time};
+use super::{Answering, Folders, Time, With};
 use crate::complete;
 use crate::moment::Moment;
 use clap::Args;
@@ -10,7 +10,8 @@ use clap_complete::engine::ArgValueCompleter;
 ///
 /// A kind is an entry service with a method and path template, or a statement shape. For each kind, the time is split
 /// by tier: its own time, waiting to be picked up, and network and delivery. With --each, requests are listed one by
-/// one with the main cause of their time; with --map, services and the calls between them.
+/// one with the main cause of their time; with --map, services and the calls between them; with --over-time, rate,
+/// errors and durations over time; with --common, what sets the selected ones apart.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -18,13 +19,16 @@ Examples:
   wakepath requests --limit 0 a b                    all kinds, of two folders read as one
   wakepath requests shop --each --longer-than 50ms   one by one, with what most of each went to
   wakepath requests shop --map --from +10s --to +20s  who calls whom, in ten seconds of it
+  wakepath requests shop --over-time --columns 60    rate, errors, p50 and p99, column by column
+  wakepath requests shop --common --longer-than 50ms  what sets the slow ones apart
   wakepath requests shop --service store             those that pass through a service
+  wakepath requests shop --with outcome=error --with 'call=*orders*'   failed, with such a call
   wakepath requests --json shop | jq '.kinds[0]'     for scripts")]
 pub struct RequestsArgs {
     #[command(flatten)]
     pub folders: Folders,
-    /// Maximum number of kinds, or of requests with --each (then the slowest and an even sample of the rest); 0 shows
-    /// all
+    /// Maximum number of kinds, of values with --common, or of requests with --each (then the slowest and an even
+    /// sample of the rest); 0 shows all
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub limit: usize,
     /// List requests one by one, slowest first
@@ -33,7 +37,17 @@ pub struct RequestsArgs {
     /// Show which service calls which: rates, times and errors of both
     #[arg(long, group = "by")]
     pub map: bool,
-    /// With --each or --map: only of this kind
+    /// Show rate, errors and durations over time
+    #[arg(long, group = "by")]
+    pub over_time: bool,
+    /// With --over-time: columns that the time is divided into, at most
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), requires = "over_time")]
+    pub columns: u32,
+    /// Show what the selected requests have in common and the others have not: kind, reply, client, services, calls,
+    /// processes, hosts, main cause
+    #[arg(long, group = "by")]
+    pub common: bool,
+    /// With --each, --map, --over-time or --common: only of this kind
     #[arg(long, value_name = "KIND", requires = "by", add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
     #[command(flatten)]
@@ -71,6 +85,10 @@ pub struct SuchRequests {
     /// Requests in which that service is known to call this one
     #[arg(long, value_name = "SERVICE", requires = "service", add = ArgValueCompleter::new(complete::services))]
     pub calls: Option<String>,
+    /// Requests with this value, as `wakepath requests --common` prints it: kind, outcome (error, ok, unknown), reply,
+    /// client, service, call, process or host; `*` stands for anything; may be repeated
+    #[arg(long, value_name = "ATTRIBUTE=VALUE")]
+    pub with: Vec<With>,
 }
 
 impl PartOfRequests {

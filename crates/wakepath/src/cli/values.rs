@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use std::path::PathBuf;
 use std::str::FromStr;
+use wakepath_analysis::attributes::{ALL, Attribute};
 use wakepath_export::push::Push;
 
 /// A source and the name of its host, as `NAME=SOURCE`.
@@ -106,6 +107,26 @@ impl FromStr for Time {
             return Err(format!("{s}: too long"));
         }
         Ok(Time(ns as u64))
+    }
+}
+
+/// A value that requests have of an attribute, as `reply=500`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct With(pub Attribute, pub String);
+
+impl FromStr for With {
+    type Err = String;
+    fn from_str(s: &str) -> Result<With, String> {
+        let (name, value) = s.split_once('=').unwrap_or((s, ""));
+        let known: Vec<&str> = ALL.into_iter().filter(|a| *a != Attribute::Cause).map(Attribute::name).collect();
+        match Attribute::named(name) {
+            Some(Attribute::Cause) => {
+                Err("requests cannot be selected by cause: `requests --common` compares causes".into())
+            }
+            Some(_) if value.is_empty() => Err(format!("{s}: give {name}=VALUE")),
+            Some(attribute) => Ok(With(attribute, value.into())),
+            None => Err(format!("{name}: not an attribute; use {}", known.join(", "))),
+        }
     }
 }
 
