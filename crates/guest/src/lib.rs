@@ -19,8 +19,8 @@ mod tasks;
 mod user;
 mod watcher;
 
-#[cfg(test)]
-mod made;
+#[cfg(any(test, feature = "made"))]
+pub mod made;
 #[cfg(test)]
 mod tests;
 

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 const PAGE: u64 = 4096;
 
 /// A member: its name, its byte, and its type: a size in bytes, or a struct by its name.
-pub(crate) type Member<'a> = (&'a str, u32, Result<u32, &'a str>);
+pub type Member<'a> = (&'a str, u32, Result<u32, &'a str>);
 
 /// Types as BTF has them.
 #[derive(Default)]
-pub(crate) struct Types {
+pub struct Types {
     types: Vec<u8>,
     names: Vec<u8>,
     count: u32,
@@ -20,7 +20,8 @@ pub(crate) struct Types {
 }
 
 impl Types {
-    pub(crate) fn new() -> Types {
+    /// None yet.
+    pub fn new() -> Types {
         Types { names: vec![0], ..Types::default() }
     }
 
@@ -35,7 +36,7 @@ impl Types {
     }
 
     /// Adds a type: its number.
-    pub(crate) fn add(&mut self, name: &str, info: u32, word: u32, rest: &[u32]) -> u32 {
+    pub fn add(&mut self, name: &str, info: u32, word: u32, rest: &[u32]) -> u32 {
         let name = self.name(name);
         for word in [name, info, word].iter().chain(rest) {
             self.types.extend_from_slice(&word.to_le_bytes());
@@ -45,7 +46,7 @@ impl Types {
     }
 
     /// Adds a struct. One without a name is known by `called`.
-    pub(crate) fn structure(&mut self, name: &str, called: &str, bytes: u32, members: &[Member<'_>]) -> u32 {
+    pub fn structure(&mut self, name: &str, called: &str, bytes: u32, members: &[Member<'_>]) -> u32 {
         const STRUCT: u32 = 4;
         let mut rest = Vec::new();
         for &(member, at, of) in members {
@@ -65,7 +66,8 @@ impl Types {
         number
     }
 
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    /// The whole description.
+    pub fn bytes(&self) -> Vec<u8> {
         let mut all = BEGIN.to_vec();
         let lengths = [0, self.types.len() as u32, self.types.len() as u32, self.names.len() as u32];
         all.extend(lengths.iter().flat_map(|n| n.to_le_bytes()));
@@ -76,10 +78,11 @@ impl Types {
     }
 }
 
-pub(crate) const CURRENT: u64 = 0x1000;
+/// Where a processor's variables have its task.
+pub const CURRENT: u64 = 0x1000;
 
 /// The types of a kernel. Places are made up.
-pub(crate) fn types() -> Types {
+pub fn types() -> Types {
     let mut t = Types::new();
     let mut add = |name: &str, members: &[Member<'_>]| t.structure(name, name, 0x200, members);
     add(
@@ -131,13 +134,13 @@ pub(crate) fn types() -> Types {
 }
 
 /// The made-up kernel's types, indexed.
-pub(crate) fn btf() -> Btf {
+pub fn btf() -> Btf {
     Btf::new(types().bytes()).expect("they are whole")
 }
 
 /// A guest's memory: pages that were written are there.
 #[derive(Default)]
-pub(crate) struct Made(RefCell<BTreeMap<u64, Vec<u8>>>);
+pub struct Made(RefCell<BTreeMap<u64, Vec<u8>>>);
 
 impl Memory for Made {
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
@@ -150,7 +153,8 @@ impl Memory for Made {
 }
 
 impl Made {
-    pub(crate) fn write(&self, at: u64, bytes: &[u8]) {
+    /// Puts bytes there.
+    pub fn write(&self, at: u64, bytes: &[u8]) {
         let mut pages = self.0.borrow_mut();
         for (i, byte) in bytes.iter().enumerate() {
             let at = at + i as u64;
@@ -158,12 +162,13 @@ impl Made {
         }
     }
 
-    pub(crate) fn word(&self, at: u64, word: u64) {
+    /// Puts a number there.
+    pub fn word(&self, at: u64, word: u64) {
         self.write(at, &word.to_le_bytes());
     }
 
     /// A task at `at`, with a table of descriptors, whose process was made by that of `parent`.
-    pub(crate) fn task(&self, at: u64, (tgid, tid): (u32, u32), comm: &str, parent: u64) {
+    pub fn task(&self, at: u64, (tgid, tid): (u32, u32), comm: &str, parent: u64) {
         self.write(at, &[0; 0x800]);
         self.write(at + 0x10, &tid.to_le_bytes());
         self.write(at + 0x14, &tgid.to_le_bytes());
@@ -178,12 +183,12 @@ impl Made {
     }
 
     /// A task runs on the processor whose variables begin at `variables`.
-    pub(crate) fn runs(&self, variables: u64, task: u64) {
+    pub fn runs(&self, variables: u64, task: u64) {
         self.word(variables + CURRENT, task);
     }
 
     /// A descriptor of a task: a file of this kind, in memory from `file` on, with a socket's `sock` at `file + 0x400`.
-    pub(crate) fn descriptor(&self, task: u64, descriptor: u64, file: u64, (mode, inode): (u16, u64)) -> u64 {
+    pub fn descriptor(&self, task: u64, descriptor: u64, file: u64, (mode, inode): (u16, u64)) -> u64 {
         let (its_inode, sock) = (file + 0x280, file + 0x400);
         self.write(file, &[0; 0x600]);
         self.word(task + 0x600 + 8 * descriptor, file);
@@ -199,7 +204,7 @@ impl Made {
     }
 
     /// A TCP socket of IPv4, connected from one port to the other on loopback.
-    pub(crate) fn tcp(&self, sock: u64, (port, peer): (u16, u16), (state, written, copied): (u8, u32, u32)) {
+    pub fn tcp(&self, sock: u64, (port, peer): (u16, u16), (state, written, copied): (u8, u32, u32)) {
         let loopback = [127, 0, 0, 1];
         let net = sock + 0x180;
         self.write(sock, &loopback);
@@ -215,7 +220,8 @@ impl Made {
         self.numbers(sock, written, copied);
     }
 
-    pub(crate) fn numbers(&self, sock: u64, written: u32, copied: u32) {
+    /// TCP's next bytes: to be written, and to be read.
+    pub fn numbers(&self, sock: u64, written: u32, copied: u32) {
         self.write(sock + 0x100, &written.to_le_bytes());
         self.write(sock + 0x104, &copied.to_le_bytes());
         self.write(sock + 0x108, &copied.to_le_bytes());

@@ -237,6 +237,42 @@ fn what_cannot_be_read_is_counted_and_no_more() {
     assert_eq!(told, [(i32::MAX, w::OPF_ENTRY | w::OPF_TURN | w::OPF_UNREADABLE)]);
 }
 
+/// Memory in which every address is there, and half of what it has are addresses again.
+struct Anything(u64);
+
+impl crate::Memory for Anything {
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        for (i, byte) in into.iter_mut().enumerate() {
+            let at = at.wrapping_add(i as u64);
+            let word = (at / 8).wrapping_add(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let word = if word & 1 == 0 { word | 1 << 63 } else { word >> (word % 64) };
+            *byte = word.to_le_bytes()[(at % 8) as usize];
+        }
+        at % 7 != 0
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn whatever_a_guest_has_in_its_memory_records_stay_bounded(
+        seed: u64,
+        calls in proptest::collection::vec((0u64..450, proptest::array::uniform6(proptest::num::u64::ANY), proptest::num::u64::ANY, 0u64..3), 1..200),
+    ) {
+        let memory = Anything(seed);
+        let mut out = Written::default();
+        let mut guest = Guest::new(usize::MAX);
+        guest.use_types(Some(&btf()), &mut out);
+        for (number, arguments, result, which) in calls {
+            let variables = seed.wrapping_mul(which);
+            let cpu = Cpu { number: 0, now_ns: 1, variables, stack: which, memory: &memory };
+            guest.enters(number, arguments, which, &cpu, &mut out);
+            guest.returns(which, result, &cpu, &mut out);
+        }
+        let most = w::RING_SLACK as usize;
+        proptest::prop_assert!(out.records.iter().all(|r| r.len() <= most));
+    }
+}
+
 #[test]
 fn a_kernel_without_types_is_counted_once() {
     let mut out = Written::default();
