@@ -16,7 +16,7 @@ impl Memory for Again<'_> {
         let length = self.0.len().max(1) as u64;
         let byte = |at: u64| self.0.get((at % length) as usize).copied().unwrap_or(0);
         into.iter_mut().enumerate().for_each(|(i, to)| *to = byte(at.wrapping_add(i as u64)));
-        at % 13 != 0
+        !at.is_multiple_of(13)
     }
 }
 

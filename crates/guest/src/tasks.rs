@@ -3,7 +3,7 @@
 use crate::flows::{Flow, head};
 use crate::kernel::{Kernel, Numbers, Task};
 use crate::{Cpu, Records, user};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_wire as w;
 
 /// Most tasks that are kept. Those that a signal ended are not seen to end.
@@ -12,13 +12,17 @@ const TASKS_MAX: usize = 1 << 16;
 const CALLS_MAX: usize = 8;
 /// Most tasks that are being made.
 const BIRTHS_MAX: usize = 256;
+/// How long a task that is being made may take until it runs.
+const BIRTH_NS: u64 = 10_000_000_000;
+/// After so many borders, only those of calls that go on are kept.
+const BORDERS_MAX: usize = 1 << 14;
 /// Most bytes of a command line.
 const WORDS_MAX: u64 = w::CMDLINE_MAX as u64;
 
 /// Where a program left for the kernel, or comes back: its stack, and the address in its page. An emulator translates a
 /// page of code once for all programs that have it, wherever each has it, so whole addresses are not known. A handler of
 /// signals begins with another stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Border {
     stack: u64,
     in_page: u16,
@@ -62,7 +66,7 @@ pub struct Known {
 
 impl Known {
     /// It begins a call.
-    pub fn enters(&mut self, call: Pending) {
+    fn enters(&mut self, call: Pending) {
         // a call that begins where another did, which has not returned there, is that one again
         if let Some(again) = self.calls.iter().position(|c| c.returns_to == call.returns_to) {
             self.calls.truncate(again);
@@ -92,6 +96,7 @@ struct Birth {
     stack: u64,
     is_thread: bool,
     by: Task,
+    at_ns: u64,
 }
 
 /// All that were met, by where the kernel has them.
@@ -99,6 +104,10 @@ struct Birth {
 pub struct Tasks {
     by_place: FxHashMap<u64, Known>,
     births: Vec<Birth>,
+    /// Where calls began: all that go on, and some that are over.
+    borders: FxHashSet<Border>,
+    /// Tasks that are about to begin another program.
+    executing: FxHashSet<u64>,
 }
 
 impl Tasks {
@@ -106,11 +115,42 @@ impl Tasks {
     pub fn clear(&mut self) {
         self.by_place.clear();
         self.births.clear();
+        self.borders.clear();
+        self.executing.clear();
     }
 
-    /// The task at `place`, if it was met and is still that one.
-    pub fn known(&mut self, place: u64, ids: (u32, u32)) -> Option<&mut Known> {
-        self.by_place.get_mut(&place).filter(|k| (k.task.tid, k.task.tgid) == ids)
+    /// A task begins a call.
+    pub fn enters(&mut self, place: u64, call: Pending) {
+        let Some(known) = self.by_place.get_mut(&place) else { return };
+        known.enters(call);
+        if known.executes() {
+            self.executing.insert(place);
+        }
+        self.borders.insert(call.returns_to);
+        if self.borders.len() > BORDERS_MAX {
+            let calls = self.by_place.values().flat_map(|k| &k.calls);
+            self.borders = calls.map(|c| c.returns_to).collect();
+        }
+    }
+
+    /// Whether somebody who comes back there may be of interest.
+    pub fn awaits(&self, border: Border) -> bool {
+        !self.births.is_empty() || !self.executing.is_empty() || self.borders.contains(&border)
+    }
+
+    /// Those that were to be made long ago did not come.
+    pub fn forget_births(&mut self, now_ns: u64) {
+        self.births.retain(|b| now_ns.saturating_sub(b.at_ns) < BIRTH_NS);
+    }
+
+    /// Whether the task at `place` was met and is still that one.
+    pub fn is_known(&self, place: u64, ids: (u32, u32)) -> bool {
+        self.by_place.get(&place).is_some_and(|k| (k.task.tid, k.task.tgid) == ids)
+    }
+
+    /// The task that was met at `place`.
+    pub fn at(&mut self, place: u64) -> Option<&mut Known> {
+        self.by_place.get_mut(&place)
     }
 
     /// Whether the task at `place` began another program and took its process's number for that.
@@ -137,16 +177,18 @@ impl Tasks {
         tell(step, &task, (by.tid, by.tgid), &[], cpu, out);
         if self.by_place.len() >= TASKS_MAX {
             self.by_place.clear();
+            self.executing.clear();
         }
+        self.executing.remove(&place);
         self.by_place.insert(place, Known { task, calls: Vec::new() });
     }
 
     /// A task makes another, which begins with this stack.
-    pub fn makes(&mut self, by: Task, stack: u64, is_thread: bool) {
+    pub fn makes(&mut self, by: Task, stack: u64, is_thread: bool, at_ns: u64) {
         if self.births.len() == BIRTHS_MAX {
             self.births.remove(0);
         }
-        self.births.push(Birth { stack, is_thread, by });
+        self.births.push(Birth { stack, is_thread, by, at_ns });
     }
 
     /// It did not: the call failed.
@@ -158,9 +200,13 @@ impl Tasks {
 
     /// A task may have begun another program, where it was about to: tells it.
     pub fn executed<R: Records>(&mut self, kernel: &Kernel<'_>, place: u64, cpu: &Cpu<'_>, out: &mut R) {
-        let Some(known) = self.by_place.get_mut(&place).filter(|k| k.executes()) else { return };
+        let Some(known) = self.by_place.get_mut(&place).filter(|k| k.executes()) else {
+            self.executing.remove(&place);
+            return;
+        };
         let Some(task) = kernel.task(place).filter(|t| t.mm != known.task.mm) else { return };
         known.calls.clear();
+        self.executing.remove(&place);
         // a thread that executes takes its process's number
         let before = std::mem::replace(&mut known.task, task).tid;
         let words = kernel.command_line(task.mm).map_or_else(Vec::new, |(from, to)| {

@@ -62,7 +62,10 @@ impl Scene {
     }
 
     fn returns(&mut self, task: u64, result: i64) {
-        self.at(task, 0x7ffe_0000, |guest, cpu, out| guest.returns(CODE + 2, result as u64, cpu, out));
+        self.at(task, 0x7ffe_0000, |guest, cpu, out| {
+            assert!(guest.awaits(CODE + 2, cpu.stack));
+            guest.returns(CODE + 2, result as u64, cpu, out);
+        });
     }
 
     fn at(&mut self, task: u64, stack: u64, f: impl FnOnce(&mut Guest, &Cpu<'_>, &mut Written)) {
@@ -146,7 +149,11 @@ fn a_thread_is_its_makers_by_the_stack_that_it_begins_with() {
     let mut s = Scene::new();
     s.enters(SERVER, 56, [THREAD, STACK, 0, 0, 0, 0]);
     s.memory.task(child, (100, 102), "server", CLIENT);
-    s.at(child, STACK, |guest, cpu, out| guest.returns(CODE + 2, 0, cpu, out));
+    s.at(child, STACK, |guest, cpu, out| {
+        assert!(guest.awaits(CODE + 2, STACK), "it may be one that is being made");
+        guest.returns(CODE + 2, 0, cpu, out);
+        assert!(!guest.awaits(CODE + 2, STACK), "none is any more");
+    });
     s.returns(SERVER, 102);
     // another one with the same stack was not made so
     let other = SERVER + 0x20_0000;
@@ -170,7 +177,11 @@ fn a_program_is_told_when_its_memory_is_another() {
     s.memory.word(mm + 0x108, BUFFER);
     s.memory.word(mm + 0x110, BUFFER + 8);
     s.memory.write(BUFFER, b"other\0-x");
-    s.at(CLIENT, 0x7fff_0000, |guest, cpu, out| guest.returns(0x7f00_0000_1000, 0, cpu, out));
+    s.at(CLIENT, 0x7fff_0000, |guest, cpu, out| {
+        assert!(guest.awaits(0x7f00_0000_1000, 0x7fff_0000), "it begins anywhere");
+        guest.returns(0x7f00_0000_1000, 0, cpu, out);
+        assert!(!guest.awaits(0x7f00_0000_1000, 0x7fff_0000));
+    });
     let told = s.out.of::<w::TaskEvent>(w::KIND_TASK);
     let told: Vec<_> = told.iter().map(|(t, words)| (t.head.sub, &t.comm[..5], &words[..])).collect();
     assert_eq!(told, [(w::TASK_SNAPSHOT, &b"clien"[..], &b""[..]), (w::TASK_EXEC, b"other", b"other\0-x")]);
@@ -248,7 +259,7 @@ impl crate::Memory for Anything {
             let word = if word & 1 == 0 { word | 1 << 63 } else { word >> (word % 64) };
             *byte = word.to_le_bytes()[(at % 8) as usize];
         }
-        at % 7 != 0
+        !at.is_multiple_of(7)
     }
 }
 

@@ -95,7 +95,7 @@ impl Guest {
         let kernel = Kernel { layout: &layout, memory: cpu.memory };
         let Some(place) = self.current(&kernel, None, cpu, out) else { return out.aside(aside::GUEST_UNREAD) };
         self.tasks.executed(&kernel, place, cpu, out);
-        let Some(task) = kernel.ids(place).and_then(|ids| self.tasks.known(place, ids)).map(|k| k.task) else { return };
+        let Some(task) = self.tasks.at(place).map(|known| known.task) else { return };
         let mut pending = Pending {
             number,
             arguments,
@@ -111,7 +111,7 @@ impl Guest {
             Call::IoUring => out.aside(aside::GUEST_IO_URING),
             Call::Fork => {
                 let (stack, flags) = child(number, &arguments, cpu);
-                self.tasks.makes(task, stack, flags & THREAD != 0);
+                self.tasks.makes(task, stack, flags & THREAD != 0, cpu.now_ns);
             }
             Call::Poll(class) => pending.timeout_ns = timeout(class, &arguments, cpu.memory),
             Call::Exec | Call::Accept | Call::Control => {}
@@ -136,9 +136,13 @@ impl Guest {
                 (pending.flows[0], pending.is_last) = (flow, is_last);
             }
         }
-        if let Some(known) = self.tasks.known(place, (task.tid, task.tgid)) {
-            known.enters(pending);
-        }
+        self.tasks.enters(place, pending);
+    }
+
+    /// Whether a program that comes back at `at` with this stack may end a call, or be one that was not met: else there is nothing
+    /// to be read of it.
+    pub fn awaits(&self, at: u64, stack: u64) -> bool {
+        self.tasks.awaits(Border::new(at, stack))
     }
 
     /// The kernel lets a task go on at `at` in its program, with `result` where a call is over.
@@ -149,7 +153,8 @@ impl Guest {
             return out.aside(aside::GUEST_UNREAD);
         };
         self.tasks.executed(&kernel, place, cpu, out);
-        let Some(known) = kernel.ids(place).and_then(|ids| self.tasks.known(place, ids)) else { return };
+        self.tasks.forget_births(cpu.now_ns);
+        let Some(known) = self.tasks.at(place) else { return };
         let task = known.task;
         let Some(pending) = known.returns(Border::new(at, cpu.stack)) else { return };
         self.over(&kernel, (place, task), &pending, result as i64, cpu, out);
@@ -165,7 +170,7 @@ impl Guest {
     ) -> Option<u64> {
         let place = kernel.current(cpu.variables)?;
         let ids = kernel.ids(place)?;
-        if self.tasks.known(place, ids).is_some() || ids.0 == 0 {
+        if self.tasks.is_known(place, ids) || ids.0 == 0 {
             return Some(place);
         }
         let task = kernel.task(place)?;

@@ -165,8 +165,10 @@ extern "C" fn returns_at_once(number: c_uint, at: *mut c_void) {
     let Some(registers) = Registers::of(number) else { return };
     watch(|guest, slot| {
         guest.kernel(at as u64, &OfProcessor, slot);
-        let cpu = cpu(number, &registers, registers.read(Register::Rsp));
-        guest.returns(registers.read(Register::Rcx), registers.read(Register::Rax), &cpu, slot);
+        let (to, stack) = (registers.read(Register::Rcx), registers.read(Register::Rsp));
+        if guest.awaits(to, stack) {
+            guest.returns(to, registers.read(Register::Rax), &cpu(number, &registers, stack), slot);
+        }
     });
 }
 
@@ -183,8 +185,10 @@ extern "C" fn returns(number: c_uint, _: *mut c_void) {
         return;
     }
     watch(|guest, slot| {
-        let cpu = cpu(number, &registers, word(STACK));
-        guest.returns(word(0), registers.read(Register::Rax), &cpu, slot);
+        if guest.awaits(word(0), word(STACK)) {
+            let cpu = cpu(number, &registers, word(STACK));
+            guest.returns(word(0), registers.read(Register::Rax), &cpu, slot);
+        }
     });
 }
 
