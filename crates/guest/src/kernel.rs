@@ -14,6 +14,8 @@ pub const AF_INET: u16 = 2;
 pub const AF_INET6: u16 = 10;
 /// TCP.
 pub const TCP: u16 = 6;
+/// `SOCK_DONE`: the other end's FIN came.
+const ENDED: u64 = 1 << 1;
 /// Most descriptors of a process that a kernel allows.
 const DESCRIPTORS_MAX: u64 = 1 << 30;
 /// Most bytes of a UNIX socket's name.
@@ -76,7 +78,7 @@ pub struct Socket {
     pub peer_name: Vec<u8>,
 }
 
-/// Numbers of the next bytes of a TCP connection.
+/// Numbers of the next bytes of a TCP connection. The other end's FIN, which TCP numbers as a byte, is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     /// To be written.
@@ -249,11 +251,12 @@ impl Kernel<'_> {
     /// The numbers of a TCP socket's next bytes.
     pub fn numbers(&self, sock: u64) -> Option<Numbers> {
         let s = &self.layout.socket;
-        Some(Numbers {
-            written: self.get(sock, s.written)? as u32,
-            copied: self.get(sock, s.copied)? as u32,
-            arrived: self.get(sock, s.arrived)? as u32,
-        })
+        let written = self.get(sock, s.written)? as u32;
+        let (copied, arrived) = (self.get(sock, s.copied)? as u32, self.get(sock, s.arrived)? as u32);
+        let fin = u32::from(self.get(sock, s.flags)? & ENDED != 0);
+        // whoever reads the last byte reads the FIN with it, where it has come by then
+        let read_fin = if copied == arrived { fin } else { 0 };
+        Some(Numbers { written, copied: copied.wrapping_sub(read_fin), arrived: arrived.wrapping_sub(fin) })
     }
 }
 

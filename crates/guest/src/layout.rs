@@ -82,6 +82,8 @@ pub struct SocketLayout {
     pub address6: Option<Place>,
     /// The other end's.
     pub peer_address6: Option<Place>,
+    /// What happened to it, a bit each.
+    pub flags: Place,
     /// The network namespace.
     pub net: Place,
     /// In `net`: its number.
@@ -184,6 +186,7 @@ impl SocketLayout {
             peer_address: common("skc_daddr")?,
             address6: common("skc_v6_rcv_saddr").ok(),
             peer_address6: common("skc_v6_daddr").ok(),
+            flags: common("skc_flags")?,
             net: common("skc_net")?,
             net_number: place(btf, "net", "ns.inum")?,
             protocol: sock("sk_protocol")?,

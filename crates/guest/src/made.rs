@@ -122,6 +122,7 @@ pub fn types() -> Types {
             ("skc_num", 0xe, Ok(2)),
             ("skc_family", 0x10, Ok(2)),
             ("skc_state", 0x12, Ok(1)),
+            ("skc_flags", 0x28, Ok(8)),
             ("skc_net", 0x30, Ok(8)),
             ("skc_v6_daddr", 0x38, Ok(16)),
             ("skc_v6_rcv_saddr", 0x48, Ok(16)),

@@ -142,6 +142,28 @@ fn the_last_descriptor_ends_a_connection_and_another_does_not() {
 }
 
 #[test]
+fn a_fin_is_no_byte() {
+    let mut s = Scene::new();
+    let sock = s.memory.descriptor(CLIENT, 3, FILES, (SOCKET, 501));
+    s.memory.tcp(sock, (40_000, 80), (ESTABLISHED, 10, 20));
+    s.call(CLIENT, 42, [3, 0, 0, 0, 0, 0], 0);
+    // two of five bytes are read, and the FIN has come; then the rest with the FIN
+    for (copied, read) in [(22, 2), (26, 3)] {
+        s.enters(CLIENT, 0, [3, BUFFER, read, 0, 0, 0]);
+        s.memory.word(sock + 0x28, 2);
+        s.memory.write(sock + 0x104, &u32::to_le_bytes(copied));
+        s.memory.write(sock + 0x108, &26u32.to_le_bytes());
+        s.returns(CLIENT, read as i64);
+    }
+    s.call(CLIENT, 3, [3, 0, 0, 0, 0, 0], 0);
+    let told = s.out.of::<w::Op>(w::KIND_OP);
+    let told: Vec<_> = told[1..3].iter().map(|(o, _)| (o.bytes, o.seq_end, o.flags & w::OPF_MORE != 0)).collect();
+    assert_eq!(told, [(2, 22, true), (3, 25, false)]);
+    let ends = s.out.of::<w::FlowState>(w::KIND_STATE);
+    assert_eq!(ends.iter().map(|(e, _)| e.rcv_seq).collect::<Vec<_>>(), [25]);
+}
+
+#[test]
 fn a_thread_is_its_makers_by_the_stack_that_it_begins_with() {
     const THREAD: u64 = 0x10000;
     const STACK: u64 = 0x7f12_3456_0000;
