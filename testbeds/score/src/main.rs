@@ -48,8 +48,9 @@ struct Args {
     /// With --rid: so many messages below each root
     #[arg(long, value_name = "N", requires = "rid")]
     messages: Option<u32>,
-    /// TRUTH has another clock's times, as that of a guest: brings it to the recording's by the first message of each connection
-    #[arg(long, conflicts_with_all = ["demo", "rid"])]
+    /// TRUTH has another clock's times, as that of a guest: brings it to the recording's by the first message of each connection;
+    /// with --demo and --rid, leaves times out
+    #[arg(long)]
     other_clock: bool,
     /// Print so many paths that say they are incomplete
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -129,6 +130,9 @@ fn losses(folder: &Folder) -> serde_json::Value {
 fn run_marked(args: &Args, folder: &Folder) -> Result<bool> {
     let expect = if args.demo { Expect::Demo } else { Expect::Messages(args.messages) };
     let mut marked = Marked::new(folder, &args.truth, expect, args.show)?;
+    if args.other_clock {
+        marked = marked.by_other_clock();
+    }
     let report = reconstruct(folder, |request| marked.take(&request), |_, _, _, _| {});
     let outcome = marked.finish(&report);
     eprint!("{}", outcome.shown);
