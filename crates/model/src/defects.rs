@@ -227,7 +227,7 @@ defects! {
     GUEST_UNREAD = "guest.unreadable", Error, PATHS,
         "What a system call of the guest was about could not be read in its memory, so the call is missing.",
         "Give the guest a processor model without page-table isolation (`-cpu max`), or `pti=off` on its kernel's command line.";
-    GUEST_CALLS_32 = "guest.calls_32", Error, PATHS,
+    GUEST_CALLS_32 = "guest.compat_calls", Error, PATHS,
         "A 32-bit program of the guest made system calls, which are not decoded.",
         "Nothing to do from below: such programs are not seen.";
     GUEST_IO_URING = "guest.io_uring", Error, PATHS,
