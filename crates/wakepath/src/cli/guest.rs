@@ -12,9 +12,9 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wakepath guest -o vm -- qemu-system-x86_64 -cpu max -m 1G disk.img    QEMU with this command line, until it ends
-  wakepath guest -o vm --flags                print the flags for a QEMU that others start; record until it ends
-  wakepath requests vm                        then ask, as of any recording")]
+  wakepath guest -o vm -- qemu-system-x86_64 -cpu max disk.img  with this QEMU, until it ends
+  wakepath guest -o vm --flags       print the flags for a QEMU that others start; record it
+  wakepath requests vm               then ask, as of any recording")]
 #[command(group(clap::ArgGroup::new("who").required(true)))]
 pub struct GuestArgs {
     /// Trace folder to make
