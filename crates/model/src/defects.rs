@@ -221,6 +221,21 @@ defects! {
     LIBRARY_DEEPBIND = "library.deepbind", Warning, PATHS,
         "A program loaded a plug-in with RTLD_DEEPBIND: the plug-in's calls bypass the preload library.",
         "Record with --kernel too, which sees such calls, if the plug-in has connections of its own.";
+    GUEST_TYPES = "guest.no_types", Error, EVERYTHING,
+        "The guest's kernel does not describe its types (BTF), or lacks one that is needed, so nothing was seen of it.",
+        "Record a guest whose kernel has BTF (CONFIG_DEBUG_INFO_BTF), and whose processor model needs no page-table isolation (`-cpu max`, or `pti=off`).";
+    GUEST_UNREAD = "guest.unreadable", Error, PATHS,
+        "What a system call of the guest was about could not be read in its memory, so the call is missing.",
+        "Give the guest a processor model without page-table isolation (`-cpu max`), or `pti=off` on its kernel's command line.";
+    GUEST_CALLS_32 = "guest.compat_calls", Error, PATHS,
+        "A 32-bit program of the guest made system calls, which are not decoded.",
+        "Nothing to do from below: such programs are not seen.";
+    GUEST_IO_URING = "guest.io_uring", Error, PATHS,
+        "A program of the guest set up io_uring: operations that go through it were not seen.",
+        "Record inside the guest by the kernel vantage, which sees io_uring.";
+    GUEST_TABLE_FULL = "loss.storage.guest", Error, PATHS,
+        "The guest had more connections open at once than the plugin keeps, so operations were not recorded.",
+        "Record for a shorter time, or fewer services in one guest.";
     SNAPSHOT = "loss.snapshot", Warning, &[Requests, Names, Metrics],
         "A part of the state at the start could not be read.",
         "Run the recording with the rights to read every selected process.";

@@ -5,6 +5,7 @@ mod bundle;
 mod export;
 mod flame;
 mod forecast;
+mod guest;
 mod help;
 mod helper;
 mod library;
@@ -25,6 +26,7 @@ pub use bundle::BundleArgs;
 pub use export::{ExportArgs, Form};
 pub use flame::FlameArgs;
 pub use forecast::{BottleneckArgs, Edge, ForecastArgs, PartArgs};
+pub use guest::GuestArgs;
 pub use help::{command, matches, usage_error};
 pub use helper::{HelperArgs, HelperFor};
 pub use library::{AttachEnvArgs, Isolation, LibraryArgs, OffArgs, OnArgs, RecorderArgs, RunArgs, Whom};
@@ -147,6 +149,7 @@ pub enum Command {
     Doctor(DoctorArgs),
     Record(RecordArgs),
     Run(RunArgs),
+    Guest(GuestArgs),
     AttachEnv(AttachEnvArgs),
     On(OnArgs),
     Off(OffArgs),

@@ -1,5 +1,6 @@
 //! `wakepath doctor`: looks at the host, tries the vantages for real, and says what to do about each "no".
 
+mod guest;
 mod host;
 mod kernel;
 mod library;
@@ -23,7 +24,7 @@ pub fn run(args: &DoctorArgs) -> Result<i32> {
     let works = vantage.works;
     let doctor = Doctor {
         host: HostFacts { hostname, kernel_release, arch: std::env::consts::ARCH.into(), cpus: host::possible_cpus() },
-        vantages: vec![vantage, library::vantage(), network::vantage()],
+        vantages: vec![vantage, library::vantage(), network::vantage(), guest::vantage()],
     };
     let text = if args.json { json::document(SCHEMA, &[], &doctor)? } else { render(&doctor, Style::for_stdout()) };
     output::answer(text.as_bytes())?;

@@ -23,7 +23,7 @@ use wakepath_decode::recurring::Recurring;
 use wakepath_decode::{KernelDecoder, Payload, RowSink as _};
 use wakepath_export::follow::Exporter;
 use wakepath_model::defects::id as defect;
-use wakepath_model::folder::{Durability, FolderWriter};
+use wakepath_model::folder::{Durability, FolderWriter, HostInfo, Options};
 use wakepath_model::ids::MonoNs;
 use wakepath_wire::Frame;
 use wakepath_wire::arena::{ARENA_ENV, aside};
@@ -51,6 +51,11 @@ const ASIDE: [&str; aside::KINDS] = [
     defect::LIBRARY_NOT_LOADED,
     defect::LIBRARY_SHARED_FLOW,
     defect::LIBRARY_DEEPBIND,
+    defect::GUEST_TYPES,
+    defect::GUEST_UNREAD,
+    defect::GUEST_CALLS_32,
+    defect::GUEST_IO_URING,
+    defect::GUEST_TABLE_FULL,
 ];
 
 /// Records a command until it ends, the time is over, or a signal comes. Returns its exit code.
@@ -58,7 +63,7 @@ pub fn run(args: &RunArgs) -> Result<i32> {
     if let Some(program) = args.command.first() {
         program::require(program)?;
     }
-    let library = find_library()?;
+    let library = find_preload()?;
     if args.kernel
         && let Some(missing) = rights::missing_for_kernel_vantage()
     {
@@ -81,14 +86,17 @@ pub fn run(args: &RunArgs) -> Result<i32> {
     if args.faults {
         flags.push("--faults".into());
     }
-    let recording = Recording::begin(
-        &args.output,
-        host_info(selection, flags),
-        sink::read_along(args.otlp.as_ref(), options(args.append, args.force, None, None, !args.library.no_compress)),
-        (payload, sink::recurring(args.library.words, payload)?),
+    let folder = options(args.append, args.force, None, None, !args.library.no_compress);
+    let recording = Recording::begin(Beginning {
+        output: &args.output,
+        host: host_info(selection, flags),
+        options: sink::read_along(args.otlp.as_ref(), folder),
+        payload,
+        recurring: sink::recurring(args.library.words, payload)?,
         source,
         kernel,
-    )?;
+        is_guest: false,
+    })?;
     args.isolation.switch_on(recording.source.arena());
     let mut recording = recording;
     let child = recording.start(&args.command, &library)?;
@@ -124,17 +132,19 @@ pub fn recorder(args: &RecorderArgs) -> Result<i32> {
     let stop = ending::on_signals()?;
     let arena = Arena::of_folder(&args.output, &arena_options(&args.library))?;
     let source = LibrarySource::new(arena)?;
-    let recording = Recording::begin(
-        &args.output,
-        host_info(
+    let recording = Recording::begin(Beginning {
+        output: &args.output,
+        host: host_info(
             format!("{ARENA_ENV}={}", source.arena().path().display()),
             args.library.flags(args.isolation, false),
         ),
-        sink::read_along(None, options(true, false, None, None, !args.library.no_compress)),
-        (payload, sink::recurring(args.library.words, payload)?),
+        options: sink::read_along(None, options(true, false, None, None, !args.library.no_compress)),
+        payload,
+        recurring: sink::recurring(args.library.words, payload)?,
         source,
-        None,
-    )?;
+        kernel: None,
+        is_guest: false,
+    })?;
     args.isolation.switch_on(recording.source.arena());
     crate::output::print(b"ready\n")?;
     let folder = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
@@ -149,19 +159,9 @@ fn arena_options(args: &LibraryArgs) -> ArenaOptions {
     }
 }
 
-/// The preload library: beside this program, or where an installation puts it.
-pub fn find_library() -> Result<PathBuf> {
-    let exe = std::env::current_exe().context("finding this program's own file")?;
-    let dir = exe.parent().unwrap_or(Path::new("/"));
-    let places = [dir.join(LIBRARY), dir.join("../lib/wakepath").join(LIBRARY)];
-    let Some(found) = places.iter().find(|p| p.is_file()) else {
-        bail!(
-            "the preload library {LIBRARY} is neither beside {} nor in ../lib/wakepath: build it \
-             (cargo build --release -p wakepath-preload) and put it there",
-            exe.display()
-        );
-    };
-    let found = found.canonicalize().unwrap_or_else(|_| found.clone());
+/// The preload library, where the loader can have it.
+pub fn find_preload() -> Result<PathBuf> {
+    let found = find_library(LIBRARY, "wakepath-preload")?;
     // the loader splits the variable there
     if found.to_string_lossy().contains([':', ' ']) {
         bail!("{} cannot be preloaded: no folder of its path may have a space or a colon in its name", found.display());
@@ -169,14 +169,50 @@ pub fn find_library() -> Result<PathBuf> {
     Ok(found)
 }
 
+/// The file of a library that the crate `from` makes: beside this program, or where an installation puts it.
+pub fn find_library(name: &str, from: &str) -> Result<PathBuf> {
+    let exe = std::env::current_exe().context("finding this program's own file")?;
+    let dir = exe.parent().unwrap_or(Path::new("/"));
+    let places = [dir.join(name), dir.join("../lib/wakepath").join(name)];
+    let Some(found) = places.iter().find(|p| p.is_file()) else {
+        bail!(
+            "the library {name} is neither beside {} nor in ../lib/wakepath: build it \
+             (cargo build --release -p {from}) and put it there",
+            exe.display()
+        );
+    };
+    Ok(found.canonicalize().unwrap_or_else(|_| found.clone()))
+}
+
+/// What a recording begins with.
+pub struct Beginning<'a> {
+    /// The folder.
+    pub output: &'a Path,
+    /// Whose recording it is.
+    pub host: HostInfo,
+    /// How the folder is written.
+    pub options: Options,
+    /// What is kept of messages.
+    pub payload: Payload,
+    /// Which words are written.
+    pub recurring: Recurring,
+    /// Where records come from.
+    pub source: LibrarySource,
+    /// Where those of the kernel come from.
+    pub kernel: Option<KernelSource>,
+    /// The records are of a guest: this host's processes are none of its own.
+    pub is_guest: bool,
+}
+
 /// What is recorded, and what it becomes.
-struct Recording {
+pub struct Recording {
     source: LibrarySource,
     kernel: Option<KernelSource>,
     decoder: KernelDecoder,
     sink: Sink,
     drops: Drops,
-    limits: Limits,
+    /// None of a guest: they are not looked up in it.
+    limits: Option<Limits>,
     /// Library records of this round, where both vantages record.
     round: Round,
     /// Only where requests are sent meanwhile.
@@ -184,17 +220,13 @@ struct Recording {
 }
 
 impl Recording {
-    fn begin(
-        output: &Path,
-        host: wakepath_model::folder::HostInfo,
-        mut options: wakepath_model::folder::Options,
-        (payload, recurring): (Payload, Recurring),
-        source: LibrarySource,
-        mut kernel: Option<KernelSource>,
-    ) -> Result<Recording> {
+    /// Makes the folder, and writes down what is there already.
+    pub fn begin(beginning: Beginning<'_>) -> Result<Recording> {
+        let Beginning { output, host, mut options, payload, recurring, source, mut kernel, is_guest } = beginning;
         options.overwrite = owner::claim(output, options.overwrite).with_context(|| format!("{output:?}"))?;
         let folder = FolderWriter::create(output, host, options)?;
         let mut sink = Sink::new(folder, payload, recurring, None);
+        sink.is_guest = is_guest;
         let started = MonoNs(monotonic_ns());
         sink.push(&anchor());
         let mut decoder = KernelDecoder::new(payload);
@@ -206,11 +238,16 @@ impl Recording {
             }
             kernel.snapshot(|f| decoder.frame(f, &mut sink))?;
         }
-        let limits = Limits::find();
-        limits.all(&decoder, &mut sink);
+        let limits = (!is_guest).then(Limits::find);
+        limits.iter().for_each(|limits| limits.all(&decoder, &mut sink));
         sink.folder.flush(Durability::Write)?;
         let (drops, round) = (Drops::new(started), Round::default());
         Ok(Recording { source, kernel, decoder, sink, drops, limits, round, exporter: None })
+    }
+
+    /// The shared memory.
+    pub fn arena(&self) -> &Arena {
+        self.source.arena()
     }
 
     fn start(&mut self, command: &[String], library: &Path) -> Result<Child> {
@@ -243,7 +280,7 @@ impl Recording {
     }
 
     /// Records until the end, whatever it is, and writes what is left.
-    fn until(
+    pub fn until(
         mut self,
         mut ending: Ending,
         ready: Result<()>,
@@ -270,7 +307,7 @@ impl Recording {
         let written = result.and_then(|status| {
             self.drain(u64::MAX)?;
             self.decoder.finish(&mut self.sink);
-            self.limits.all(&self.decoder, &mut self.sink);
+            self.limits.iter().for_each(|limits| limits.all(&self.decoder, &mut self.sink));
             if self.source.is_awaited() && self.source.without_slot() == 0 {
                 self.tell_absent();
             }
@@ -317,6 +354,10 @@ impl Recording {
         match self.source.asides()[aside::NOT_LOADED] {
             0 => {}
             n => text += &format!("; NOT SEEN: {n} programs into which the library cannot be loaded"),
+        }
+        match self.source.asides()[aside::GUEST_TYPES] {
+            0 => {}
+            _ => text += "; NOT SEEN: the guest, whose kernel does not describe its types (docs/below.md)",
         }
         text
     }
@@ -385,13 +426,13 @@ impl Vantage for Recording {
 
     fn report(&mut self) -> Result<()> {
         self.report_losses();
-        self.limits.new_ones(&self.decoder, &mut self.sink);
+        self.limits.iter().for_each(|limits| limits.new_ones(&self.decoder, &mut self.sink));
         Ok(())
     }
 
     fn restate(&mut self, at: MonoNs) -> Result<()> {
         self.decoder.restate(at, &mut self.sink);
-        self.limits.all(&self.decoder, &mut self.sink);
+        self.limits.iter().for_each(|limits| limits.all(&self.decoder, &mut self.sink));
         Ok(())
     }
 

@@ -16,6 +16,7 @@ mod flame;
 mod folders;
 mod forecast;
 mod forward;
+mod guest;
 mod import;
 mod info;
 mod library;
@@ -80,6 +81,7 @@ fn main() {
         Command::Doctor(args) => doctor::run(args),
         Command::Record(args) => record::run(args),
         Command::Run(args) => library::run(args),
+        Command::Guest(args) => guest::run(args),
         Command::AttachEnv(args) => library::switch::attach_env(args),
         Command::On(args) => library::switch::on(args),
         Command::Off(args) => library::switch::off(args),

@@ -61,6 +61,8 @@ pub struct Sink {
     files: Files,
     recurring: Recurring,
     placements: Placements,
+    /// The tasks are a guest's: what `/proc` says of their numbers is said of others.
+    pub is_guest: bool,
 }
 
 impl Sink {
@@ -69,7 +71,8 @@ impl Sink {
         let (counts, new_processes, wanted, files) = Default::default();
         let keep_heads = payload == Payload::Heads;
         let placements = Placements::of_host();
-        Sink { folder, counts, new_processes, wanted, keep_heads, stacks, files, recurring, placements }
+        let is_guest = false;
+        Sink { folder, counts, new_processes, wanted, keep_heads, stacks, files, recurring, placements, is_guest }
     }
 }
 
@@ -132,10 +135,12 @@ impl RowSink for Sink {
         files.path(tgid, (device, inode, generation), |path| folder.intern(path))
     }
     fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts {
-        procfs::task(tgid, tid).map(facts).unwrap_or_default()
+        let told = if self.is_guest { None } else { procfs::task(tgid, tid) };
+        told.map(facts).unwrap_or_default()
     }
     fn cgroup(&mut self, tgid: u32) -> Option<Vec<u8>> {
-        procfs::cgroups(tgid).map(|all| told_by(&all))
+        let told = if self.is_guest { None } else { procfs::cgroups(tgid) };
+        told.map(|all| told_by(&all))
     }
     fn placement(&mut self, cgroup: &[u8]) -> Option<PlacementRow> {
         let Sink { folder, placements, .. } = self;

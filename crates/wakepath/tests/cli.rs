@@ -7,8 +7,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 use support::{Tested, check, run, segment, stderr, stdout, wakepath, widest, write_small};
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "triage",
+    "guest",
     "sniff",
     "collect",
     "doctor",

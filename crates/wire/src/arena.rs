@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 /// What [`ArenaHeader::magic`] holds: "WAKEPATH" as little-endian bytes.
 pub const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"WAKEPATH");
 /// Version of this layout. A library that finds another one stays silent.
-pub const ARENA_VERSION: u32 = 3;
+pub const ARENA_VERSION: u32 = 4;
 /// Bytes of [`ArenaHeader`] and of [`SlotHeader`], with their padding.
 pub const ARENA_PAGE: usize = 4096;
 /// Environment variable that names the arena's file.
@@ -61,8 +61,18 @@ pub mod aside {
     pub const SHARED_FLOW: usize = 7;
     /// A plug-in was loaded with `RTLD_DEEPBIND`: what it calls does not pass the library.
     pub const DEEPBIND: usize = 8;
+    /// The guest's kernel does not describe its types, or not all that are needed: nothing of it was seen.
+    pub const GUEST_TYPES: usize = 9;
+    /// What a system call of a guest was about could not be read in its memory.
+    pub const GUEST_UNREAD: usize = 10;
+    /// System calls of 32-bit programs of a guest.
+    pub const GUEST_CALLS_32: usize = 11;
+    /// Programs of a guest set up io_uring.
+    pub const GUEST_IO_URING: usize = 12;
+    /// The table of a guest's connections is full.
+    pub const GUEST_TABLE_FULL: usize = 13;
     /// How many there are.
-    pub const KINDS: usize = 9;
+    pub const KINDS: usize = 14;
 }
 
 /// First page of the arena.

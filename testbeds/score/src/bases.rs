@@ -1,6 +1,6 @@
 //! Where each connection's counting begins, so that a position becomes an offset.
 
-use crate::truth::{Addr, Line};
+use crate::truth::{Addr, Line, Truth};
 use rustc_hash::FxHashMap;
 use wakepath_causality::exchange::Side;
 use wakepath_causality::path::Half;
@@ -52,6 +52,22 @@ impl Bases {
         let base = self.0.get(&(h.host, h.exchange.flow))?;
         Some(h.exchange.request_start.wrapping_sub(*base))
     }
+}
+
+/// How far the clock of `truth` is before that of the recording, ns: no message can be sent before its connection is there, and of
+/// some it is sent at once. `None` where no connection of it was seen to be made.
+pub fn lead_ns(folder: &Folder, truth: &Truth) -> Option<i64> {
+    let mut made: FxHashMap<Line, u64> = FxHashMap::default();
+    for host in folder.hosts() {
+        for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
+            let Event::Endpoint(r) = event else { continue };
+            if r.how == SeenHow::Connected {
+                made.entry(line_of(&r, false)).or_insert(r.at.0);
+            }
+        }
+    }
+    let lead = |(line, &at): (&Line, &u64)| Some(truth.first_sent_ns(line)?.wrapping_sub(at) as i64);
+    made.iter().filter_map(lead).min()
 }
 
 /// The two ends of a half's connection, the caller's first.

@@ -9,7 +9,7 @@ mod paths;
 mod show;
 mod truth;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Parser;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,6 +48,10 @@ struct Args {
     /// With --rid: so many messages below each root
     #[arg(long, value_name = "N", requires = "rid")]
     messages: Option<u32>,
+    /// TRUTH has another clock's times, as that of a guest: brings it to the recording's by the first message of each connection;
+    /// with --demo and --rid, leaves times out
+    #[arg(long)]
+    other_clock: bool,
     /// Print so many paths that say they are incomplete
     #[arg(long, default_value_t = 0, value_name = "N")]
     show_incomplete: usize,
@@ -70,7 +74,10 @@ fn run(args: &Args) -> Result<bool> {
     if args.demo || args.rid {
         return run_marked(args, &folder);
     }
-    let truth = Truth::read(&args.truth)?;
+    let mut truth = Truth::read(&args.truth)?;
+    if args.other_clock {
+        truth.set_back(bases::lead_ns(&folder, &truth).context("the recording has no connection of the truth")?);
+    }
     let mut score = Score::new(&truth, &folder);
     let mut show = Show::new(&truth, args.show);
     let mut left = args.show_incomplete;
@@ -123,6 +130,9 @@ fn losses(folder: &Folder) -> serde_json::Value {
 fn run_marked(args: &Args, folder: &Folder) -> Result<bool> {
     let expect = if args.demo { Expect::Demo } else { Expect::Messages(args.messages) };
     let mut marked = Marked::new(folder, &args.truth, expect, args.show)?;
+    if args.other_clock {
+        marked = marked.by_other_clock();
+    }
     let report = reconstruct(folder, |request| marked.take(&request), |_, _, _, _| {});
     let outcome = marked.finish(&report);
     eprint!("{}", outcome.shown);

@@ -74,6 +74,8 @@ pub struct Marked<'f> {
     beyond: u64,
     strangers: u64,
     wrong_duration: u64,
+    /// The truth's times are another clock's.
+    is_other_clock: bool,
     rules: BTreeMap<&'static str, (u64, u64)>,
     holes: BTreeMap<&'static str, u64>,
     show: usize,
@@ -112,6 +114,11 @@ fn began(h: &Half) -> u64 {
 }
 
 impl<'f> Marked<'f> {
+    /// Holds no time of the truth against the recording's.
+    pub fn by_other_clock(self) -> Marked<'f> {
+        Marked { is_other_clock: true, ..self }
+    }
+
     /// For a folder and the load generator's file.
     pub fn new(folder: &'f Folder, truth: &Path, expect: Expect, show: usize) -> Result<Marked<'f>> {
         let file = File::open(truth).with_context(|| format!("{}: cannot be opened", truth.display()))?;
@@ -157,6 +164,7 @@ impl<'f> Marked<'f> {
             beyond: 0,
             strangers: 0,
             wrong_duration: 0,
+            is_other_clock: false,
             rules: BTreeMap::new(),
             holes: BTreeMap::new(),
             show,
@@ -189,7 +197,8 @@ impl<'f> Marked<'f> {
         sent.roots += 1;
         sent.root_ns = sent.root_ns.max(root.exchange.ended.0.saturating_sub(began(root)));
         let others = faults.len();
-        let lasts_long = began(root) + SLACK_NS < sent.start_ns || root.exchange.ended.0 > sent.end_ns + SLACK_NS;
+        let is_outside = began(root) + SLACK_NS < sent.start_ns || root.exchange.ended.0 > sent.end_ns + SLACK_NS;
+        let lasts_long = is_outside && !self.is_other_clock;
         let was_cut = root.exchange.cut || root.exchange.reset || root.exchange.unfinished;
         if sent.retries > 0 && was_cut && others == 0 && request.is_complete() {
             // sent again on another connection: this one came to nothing

@@ -175,6 +175,28 @@ impl Truth {
         }
     }
 
+    /// When the first message of a connection was sent.
+    pub fn first_sent_ns(&self, line: &Line) -> Option<u64> {
+        self.lines.get(line)?.first().map(|&h| self.hops[h as usize].send_ns[0])
+    }
+
+    /// Takes so many ns off all times. A time of 0 says that there is none.
+    pub fn set_back(&mut self, ns: i64) {
+        let earlier = |t: &mut u64| {
+            if *t != 0 {
+                *t = t.saturating_add_signed(ns.saturating_neg()).max(1);
+            }
+        };
+        for r in &mut self.requests {
+            earlier(&mut r.start_ns);
+            earlier(&mut r.end_ns);
+        }
+        for h in &mut self.hops {
+            h.send_ns.iter_mut().for_each(earlier);
+            earlier(&mut h.reply_ns);
+        }
+    }
+
     /// The hops of a request, by index.
     pub fn hops_of(&self, request: u32) -> std::ops::Range<u32> {
         let r = &self.requests[request as usize];
@@ -241,6 +263,10 @@ mod tests {
         assert_eq!(t.find(&line, None, 30_500_000), Some(1));
         assert_eq!(t.find(&line, Some(7), 20_000_000), None, "before it was sent");
         assert_eq!(t.find(&line, Some(7), 60_000_000), None, "after its reply");
+        let mut earlier = truth(&[ONE]);
+        earlier.set_back(5_000_000);
+        assert_eq!(earlier.first_sent_ns(&line), Some(25_000_000));
+        assert_eq!((earlier.requests[0].start_ns, earlier.requests[0].end_ns), (5_000_000, 85_000_000));
         assert_eq!(t.parent(1), Some(0));
         assert_eq!(t.parent(0), None);
         assert_eq!(t.component_at(&at("[::ffff:127.0.0.1]:8")), Some("b"));

@@ -1,4 +1,4 @@
-//! The program and the preload library, linked by Zig against glibc 2.17.
+//! The program, the preload library and QEMU's plugin, linked by Zig against glibc 2.17.
 
 use super::debian::Sysroot;
 use super::{Release, TARGETS, execute};
@@ -17,6 +17,7 @@ const GLIBC: &str = "2.17";
 pub struct Built {
     pub program: Vec<u8>,
     pub library: Vec<u8>,
+    pub plugin: Vec<u8>,
     /// Where the program lies.
     pub program_path: PathBuf,
 }
@@ -30,9 +31,12 @@ pub fn build(release: &Release<'_>, sysroot: &Sysroot) -> Result<Built> {
     let target = release.root.join("target/dist/build");
     let path = env::join_paths([tools].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())))?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    for package in
-        [&["-p", "wakepath", "--bin", "wakepath", "--features", "static"][..], &["-p", "wakepath-preload", "--lib"]]
-    {
+    let packages: [&[&str]; 3] = [
+        &["-p", "wakepath", "--bin", "wakepath", "--features", "static"],
+        &["-p", "wakepath-preload", "--lib"],
+        &["-p", "wakepath-plugin", "--lib"],
+    ];
+    for package in packages {
         let mut command = Command::new(&cargo);
         command.args(["zigbuild", "--locked", "--profile", "dist", "--target"]);
         command.arg(format!("{triple}.{GLIBC}")).args(package).current_dir(release.root);
@@ -49,8 +53,12 @@ pub fn build(release: &Release<'_>, sysroot: &Sysroot) -> Result<Built> {
     }
     let made = target.join(triple).join("dist");
     let read = |name: &str| fs::read(made.join(name)).with_context(|| format!("cargo made no {name}"));
-    let (program, library) = (read("wakepath")?, read("libwakepath_preload.so")?);
-    Ok(Built { program, library, program_path: made.join("wakepath") })
+    Ok(Built {
+        program: read("wakepath")?,
+        library: read("libwakepath_preload.so")?,
+        plugin: read("libwakepath_plugin.so")?,
+        program_path: made.join("wakepath"),
+    })
 }
 
 /// Whether Rust's own library is there for what is built.

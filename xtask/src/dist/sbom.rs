@@ -9,7 +9,7 @@ use std::fs;
 use std::process::Command;
 
 /// The packages whose products are packed.
-const ROOTS: [&str; 2] = ["wakepath", "wakepath-preload"];
+const ROOTS: [&str; 3] = ["wakepath", "wakepath-preload", "wakepath-plugin"];
 
 /// The document.
 pub fn document(release: &Release<'_>, sysroot: &Sysroot) -> Result<Vec<u8>> {

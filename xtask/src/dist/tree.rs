@@ -39,6 +39,7 @@ pub fn installed(release: &Release<'_>, built: &Built, sysroot: &Sysroot, sbom: 
     let mut out = vec![
         Entry::file("usr/bin/wakepath", 0o755, built.program.clone()),
         Entry::file("usr/lib/wakepath/libwakepath_preload.so", 0o644, built.library.clone()),
+        Entry::file("usr/lib/wakepath/libwakepath_plugin.so", 0o644, built.plugin.clone()),
         Entry::file("usr/lib/systemd/system/wakepath.service", 0o644, of_tree("packaging/wakepath.service")?),
         Entry::file("usr/share/doc/wakepath/kubernetes.yaml", 0o644, of_tree("packaging/kubernetes.yaml")?),
         Entry::file("usr/share/doc/wakepath/copyright", 0o644, of_tree("LICENSE")?),

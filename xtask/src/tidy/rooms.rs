@@ -30,9 +30,11 @@ const ALL: &[&str] = &[
 ];
 
 /// The table. What is not in it is not part of the house; tests may also use `testkit`, and those of
-/// `wakepath` have the preload library built and annotate themselves.
+/// `wakepath` have the preload library and the plugin built and annotate themselves.
 const ROOMS: &[Room] = &[
     Room { name: "wire", knows: &[] },
+    Room { name: "guest", knows: &["wire"] },
+    Room { name: "plugin", knows: &["wire", "guest"] },
     Room { name: "protocols", knows: &[] },
     Room { name: "preload", knows: &["wire", "protocols"] },
     Room { name: "model", knows: &[] },

@@ -14,6 +14,7 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
             "doctor",
             "record",
             "run",
+            "guest",
             "attach-env",
             "on",
             "off",

@@ -1,7 +1,7 @@
 //! The library vantage: is the library there, does a program load it, is there room for the shared memory.
 
 use super::{check, check_to_do};
-use crate::library::{LIBRARY, PRELOAD_ENV, find_library};
+use crate::library::{LIBRARY, PRELOAD_ENV, find_preload};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -15,7 +15,7 @@ const ROOM_BYTES: u64 = 40 << 20;
 
 /// Looks and tries.
 pub fn vantage() -> Vantage {
-    let library = find_library();
+    let library = find_preload();
     let begin = Instant::now();
     let tried = library.as_ref().ok().map(|l| trial(l));
     let duration_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -1,6 +1,6 @@
 //! `attach-env`, `on`, `off`: programs that others start, recorded when it is wanted.
 
-use super::{ARENA_ENV, PRELOAD_ENV, arena_options, find_library};
+use super::{ARENA_ENV, PRELOAD_ENV, arena_options, find_preload};
 use crate::cli::{AttachEnvArgs, Isolation, LibraryArgs, OffArgs, OnArgs, Whom};
 use crate::output::{self, ANSWERED, tell};
 use anyhow::{Context as _, Result, bail};
@@ -17,7 +17,7 @@ const END_WAIT: Duration = Duration::from_secs(20);
 
 /// Makes the folder's arena and prints what puts programs under it.
 pub fn attach_env(args: &AttachEnvArgs) -> Result<i32> {
-    let library = find_library()?;
+    let library = find_preload()?;
     let arena = Arena::of_folder(&args.output, &arena_options(&args.library))?;
     output::answer(environment(args.whom, &library, arena.path()).as_bytes())?;
     Ok(ANSWERED)
