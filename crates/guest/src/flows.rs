@@ -134,6 +134,8 @@ impl Flows {
                 unread: 0,
                 laddr: socket.address,
                 raddr: socket.peer_address,
+                snd_first: 0,
+                rcv_first: 0,
             },
             name,
             w::DROP_FLOW,

@@ -477,6 +477,12 @@ defects! {
     FOLDER_VERSION = "folder.other_version", Error, EVERYTHING,
         "A segment of another format version was left out.",
         "Read the folder with the version that wrote it.";
+    KEPT_PART = "kept.part", Error, EVERYTHING,
+        "An agent kept this time and asked other agents for their parts; a part is late or missing, or its agent recorded nothing then.",
+        "Look into wakepath.json for which agent and why; `wakepath doctor --agent CONFIG` asks each of them.";
+    BUDGET = "loss.budget", Warning, WAITING,
+        "The agent recorded less than its configuration says, to stay within its budget.",
+        "Raise the budget, or select fewer processes; the recording's settings say what was recorded.";
     FOLDER_SEGMENT = "folder.missing_segment", Error, EVERYTHING,
         "A segment of a recording is gone: it was removed, emptied or not copied, and its rows with it.",
         "Copy the folder again from where it was recorded, with all of its files.";

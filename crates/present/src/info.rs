@@ -13,6 +13,7 @@ pub use view::render;
 
 use crate::losses::Loss;
 use serde::Serialize;
+use wakepath_model::folder::Kept;
 
 /// The document's schema.
 pub const SCHEMA: &str = "wakepath.info/1";
@@ -48,6 +49,9 @@ pub struct FolderFacts {
     pub segments: Files,
     /// What can be made again from them.
     pub derived: Files,
+    /// Why an agent kept it, and what came of each host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
 }
 
 /// Files of one sort.

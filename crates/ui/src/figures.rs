@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 /// The type of the answer, as Prometheus names version 0.0.4 of its text format.
-const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(crate) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// A client that takes longer to ask is left, and one that takes twice as long for all.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Clients at the same time; more wait until one of these is done or left.

@@ -2,8 +2,10 @@
 //! that shows them. It knows nothing of recordings: who asks is given a command line, and the answer of that command.
 #![deny(missing_docs)]
 
+pub mod agent;
 pub mod api;
 mod cache;
+pub mod client;
 pub mod figures;
 mod guard;
 mod page;

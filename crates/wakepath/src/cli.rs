@@ -1,5 +1,6 @@
 //! The command line.
 
+mod agent;
 mod attach;
 mod bundle;
 mod export;
@@ -21,13 +22,14 @@ mod triage;
 mod ui;
 mod values;
 
+pub use agent::{AgentArgs, AskAgents};
 pub use attach::{AttachArgs, DetachArgs};
 pub use bundle::BundleArgs;
 pub use export::{ExportArgs, Form};
 pub use flame::FlameArgs;
 pub use forecast::{BottleneckArgs, Edge, ForecastArgs, PartArgs};
 pub use guest::GuestArgs;
-pub use help::{command, matches, usage_error};
+pub use help::{command, matches, matches_from, usage_error};
 pub use helper::{HelperArgs, HelperFor};
 pub use library::{AttachEnvArgs, Isolation, LibraryArgs, OffArgs, OnArgs, RecorderArgs, RunArgs, Whom};
 pub use metrics::MetricsArgs;
@@ -97,6 +99,8 @@ pub struct Cli {
         help_heading = "Output"
     )]
     pub evidence: Option<EvidenceFlag>,
+    #[command(flatten)]
+    pub agents: AskAgents,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -148,6 +152,7 @@ impl From<ColourFlag> for ColourChoice {
 pub enum Command {
     Doctor(DoctorArgs),
     Record(RecordArgs),
+    Agent(AgentArgs),
     Run(RunArgs),
     Guest(GuestArgs),
     AttachEnv(AttachEnvArgs),
@@ -350,15 +355,19 @@ pub struct Answering {
 /// again. It writes nothing. Every "NO" is followed by what to do. Without root, it checks everything except the
 /// trial.
 ///
-/// Exits with 0 if `record` works, with 1 if it does not.
+/// Exits with 0 if `record` works (and with --agent, if the agent does), with 1 if it does not.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   wakepath doctor                         as this user
   sudo wakepath doctor                    with the trial
   wakepath doctor --json | jq '.vantages[] | {vantage, works, summary}'
+  wakepath doctor --agent /etc/wakepath/agent.toml
   WAKEPATH_LIBBPF_LOG=1 wakepath doctor   with what the kernel's verifier says, on standard error")]
 pub struct DoctorArgs {
+    /// Also check the agent of this configuration: does it answer and record, has it room, do its peers answer
+    #[arg(long, value_name = "CONFIG")]
+    pub agent: Option<PathBuf>,
     /// Print one JSON document instead of text; its schema is in docs/schemas
     #[arg(long)]
     pub json: bool,

@@ -1,5 +1,6 @@
 //! `wakepath doctor`: looks at the host, tries the vantages for real, and says what to do about each "no".
 
+mod agent;
 mod guest;
 mod host;
 mod kernel;
@@ -21,10 +22,16 @@ use wakepath_present::text::Style;
 pub fn run(args: &DoctorArgs) -> Result<i32> {
     let (hostname, _, kernel_release) = procfs::host();
     let vantage = kernel_vantage(&kernel_release);
-    let works = vantage.works;
+    let mut works = vantage.works;
+    let mut vantages = vec![vantage, library::vantage(), network::vantage(), guest::vantage()];
+    if let Some(file) = &args.agent {
+        let agent = agent::vantage(file);
+        works &= agent.works;
+        vantages.push(agent);
+    }
     let doctor = Doctor {
         host: HostFacts { hostname, kernel_release, arch: std::env::consts::ARCH.into(), cpus: host::possible_cpus() },
-        vantages: vec![vantage, library::vantage(), network::vantage(), guest::vantage()],
+        vantages,
     };
     let text = if args.json { json::document(SCHEMA, &[], &doctor)? } else { render(&doctor, Style::for_stdout()) };
     output::answer(text.as_bytes())?;

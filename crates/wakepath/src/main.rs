@@ -1,5 +1,6 @@
 //! The wakepath command: flags, wiring, exit codes.
 
+mod agent;
 mod asked;
 mod attach;
 mod bottleneck;
@@ -66,6 +67,14 @@ fn main() {
     CompleteEnv::with_factory(cli::command).var(complete::VARIABLE).complete();
     let cli = Cli::from_arg_matches(&cli::matches()).unwrap_or_else(|e| e.exit());
     text::choose_colour(cli.color.into());
+    let cli = match agent::remote::fetched(std::env::args_os().collect(), &cli.agents) {
+        Ok(None) => cli,
+        Ok(Some(line)) => Cli::from_arg_matches(&cli::matches_from(line)).unwrap_or_else(|e| e.exit()),
+        Err(e) => {
+            output::say(&format!("wakepath: {}", output::reasons(&e)));
+            std::process::exit(output::FAILED);
+        }
+    };
     match (cli.evidence, &cli.command) {
         (Some(EvidenceFlag::Shown), _) => folders::refuse_habits(),
         (Some(_), Command::Show(_)) | (None, _) => {}
@@ -80,6 +89,7 @@ fn main() {
     let result = match &cli.command {
         Command::Doctor(args) => doctor::run(args),
         Command::Record(args) => record::run(args),
+        Command::Agent(args) => agent::run(args),
         Command::Run(args) => library::run(args),
         Command::Guest(args) => guest::run(args),
         Command::AttachEnv(args) => library::switch::attach_env(args),

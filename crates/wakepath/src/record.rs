@@ -2,6 +2,7 @@
 
 pub mod files;
 mod pace;
+pub mod report;
 mod rings;
 mod selection;
 pub mod stacks;
@@ -22,6 +23,7 @@ use crate::sink::{self, Drops, Sink, anchor, facts, host_info, options};
 use crate::status::Status;
 use anyhow::{Context as _, Result, bail};
 use pace::Pace;
+use report::Report;
 use selection::{Selection, Selectors, Watched, check_pids};
 use stacks::Stacks;
 use starting::{Phase, Starting};
@@ -97,6 +99,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
     let mut recording =
         Recording::begin(args, watched, source, selection, KernelDecoder::new(payload), sink, (&probed, known))?;
+    recording.report = args.report.then(|| Report::new(&stop));
     // from here on a signal ends a recording, which has something to keep
     drop(starting);
     let child = recording.start(&args.command, watched == Watched::Command)?;
@@ -159,6 +162,10 @@ struct Recording {
     unselected: unselected::Sums,
     /// When the waits that go on were written down last.
     looked_ns: u64,
+    /// Only for an agent.
+    report: Option<Report>,
+    /// How many details an agent left out to stay in budget.
+    lowered: u64,
     /// Only where requests are sent meanwhile.
     exporter: Option<Exporter>,
 }
@@ -202,6 +209,8 @@ impl Recording {
             priority: None,
             unselected,
             looked_ns: monotonic_ns(),
+            report: None,
+            lowered: args.lowered.len() as u64,
             exporter: None,
         };
         recording.take_snapshot()?;
@@ -222,6 +231,7 @@ impl Recording {
         feed(&open_waits(source)?, decoder, sink);
         selection.write(decoder, sink);
         self.limits.all(&self.decoder, &mut self.sink);
+        self.tell_lowered(MonoNs(started));
         self.looked_ns = monotonic_ns();
         Ok(self.sink.folder.flush(Durability::Write)?)
     }
@@ -291,6 +301,13 @@ impl Recording {
         Ok(())
     }
 
+    /// In each segment, since it must stand alone.
+    fn tell_lowered(&mut self, at: MonoNs) {
+        if self.lowered > 0 {
+            self.sink.folder.push_loss(defect::BUDGET, self.lowered, at, at);
+        }
+    }
+
     fn report_losses(&mut self) {
         let mut counted = vec![
             (defect::BPF_RECURSION, self.source.skipped()),
@@ -340,6 +357,9 @@ impl Vantage for Recording {
         }
         self.unselected.write(self.source.unselected(), MonoNs(now_ns), false, &mut self.sink);
         self.status.show(now_ns, || (self.sink.folder.counts(), self.drops.lost()));
+        if let Some(report) = &mut self.report {
+            report.tell(now_ns, || (self.sink.folder.counts(), self.drops.lost()));
+        }
         Ok(())
     }
 
@@ -356,6 +376,7 @@ impl Vantage for Recording {
         selection.write(decoder, sink);
         limits.all(decoder, sink);
         feed(&sockets(source)?, decoder, sink);
+        self.tell_lowered(at);
         Ok(())
     }
 

@@ -41,6 +41,12 @@ pub fn installed(release: &Release<'_>, built: &Built, sysroot: &Sysroot, sbom: 
         Entry::file("usr/lib/wakepath/libwakepath_preload.so", 0o644, built.library.clone()),
         Entry::file("usr/lib/wakepath/libwakepath_plugin.so", 0o644, built.plugin.clone()),
         Entry::file("usr/lib/systemd/system/wakepath.service", 0o644, of_tree("packaging/wakepath.service")?),
+        Entry::file(
+            "usr/lib/systemd/system/wakepath-agent.service",
+            0o644,
+            of_tree("packaging/wakepath-agent.service")?,
+        ),
+        Entry::file("usr/share/doc/wakepath/agent.toml", 0o644, of_tree("packaging/agent.toml")?),
         Entry::file("usr/share/doc/wakepath/kubernetes.yaml", 0o644, of_tree("packaging/kubernetes.yaml")?),
         Entry::file("usr/share/doc/wakepath/copyright", 0o644, of_tree("LICENSE")?),
         Entry::file("usr/share/doc/wakepath/README.md", 0o644, of_tree("README.md")?),

@@ -43,6 +43,55 @@ pub struct FolderInfo {
     /// What made it.
     #[serde(default)]
     pub tool: String,
+    /// Why an agent kept it, and what came of each host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
+}
+
+/// What an agent says of a time that it kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Kept {
+    /// Who or what asked for it.
+    pub reason: String,
+    /// The time that was asked for, ns since 1970.
+    pub from_real_ns: u64,
+    /// Its end.
+    pub to_real_ns: u64,
+    /// The agents that were asked, the one that kept it first.
+    pub parts: Vec<KeptPart>,
+}
+
+/// What one agent gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KeptPart {
+    /// Its address; empty for the agent that kept it.
+    pub agent: String,
+    /// Whether its part is here.
+    pub state: PartState,
+    /// Why it is not.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// Bytes of its segments.
+    pub bytes: u64,
+}
+
+/// Whether an agent's part of a kept time is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartState {
+    /// It was asked for and is not here yet.
+    #[default]
+    Asked,
+    /// All of it is here.
+    Here,
+    /// The agent has nothing of that time.
+    Empty,
+    /// It did not come in time.
+    Late,
+    /// The agent did not give it.
+    Missing,
 }
 
 /// What `host.json` says of a host, and of how it was recorded last.
@@ -127,7 +176,7 @@ pub(super) fn make_dir(path: &Path) -> Result<(), FolderError> {
 
 /// Writes a description whole or not at all.
 pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FolderError> {
-    let mut text = serde_json::to_vec_pretty(value).map_err(|e| describe(path, &e))?;
+    let mut text = serde_json::to_vec_pretty(value).map_err(|e| unreadable(path, &e))?;
     text.push(b'\n');
     let temporary = path.with_extension(format!("json.{}", std::process::id()));
     let write = || {
@@ -147,10 +196,10 @@ pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Fol
 /// Reads a description.
 pub(super) fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, FolderError> {
     let text = files::read(path, DESCRIPTION_BYTES_MAX).map_err(FolderError::io(path, "read", 0))?;
-    serde_json::from_slice(&text).map_err(|e| describe(path, &e))
+    serde_json::from_slice(&text).map_err(|e| unreadable(path, &e))
 }
 
-fn describe(path: &Path, e: &serde_json::Error) -> FolderError {
+fn unreadable(path: &Path, e: &serde_json::Error) -> FolderError {
     FolderError::Description { path: path.to_owned(), line: e.line(), column: e.column(), reason: e.to_string() }
 }
 
@@ -167,11 +216,18 @@ pub(super) fn read_folder(dir: &Path, ledger: &Ledger) -> Result<FolderInfo, Fol
         Ok(info) if info.format == FORMAT && info.version != FORMAT_VERSION => {
             Err(FolderError::OtherFormat { path: dir.to_owned(), version: info.version })
         }
-        Ok(info) if info.format == FORMAT => Ok(info),
+        Ok(info) if info.format == FORMAT => {
+            let parts = info.kept.iter().flat_map(|k| &k.parts);
+            let missing = parts.filter(|p| !matches!(p.state, PartState::Here)).count() as u64;
+            if missing > 0 {
+                ledger.add(id::KEPT_PART, missing, Some((&path, 0)));
+            }
+            Ok(info)
+        }
         _ if has_recordings(dir) => {
             ledger.add(id::FOLDER_INFO, 1, Some((&path, 0)));
             let (format, tool) = (FORMAT.to_owned(), String::new());
-            Ok(FolderInfo { format, version: FORMAT_VERSION, created_real_ns: 0, tool })
+            Ok(FolderInfo { format, version: FORMAT_VERSION, created_real_ns: 0, tool, kept: None })
         }
         _ => Err(FolderError::NotAFolder(dir.to_owned())),
     }
@@ -198,11 +254,29 @@ pub(super) fn make_folder(dir: &Path) -> Result<(), FolderError> {
 
 /// Writes `DIR/wakepath.json`.
 pub(super) fn describe_folder(dir: &Path) -> Result<(), FolderError> {
+    describe(dir, None)
+}
+
+/// What an agent says of a time that it kept; `None` of any other folder.
+pub fn read_kept(dir: &Path) -> Option<Kept> {
+    read_json::<FolderInfo>(&dir.join(FOLDER_FILE)).ok()?.kept
+}
+
+/// Writes `DIR/wakepath.json` of a time that an agent kept.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn describe_kept(dir: &Path, kept: Kept) -> Result<(), FolderError> {
+    describe(dir, Some(kept))
+}
+
+fn describe(dir: &Path, kept: Option<Kept>) -> Result<(), FolderError> {
     let info = FolderInfo {
         format: FORMAT.to_owned(),
         version: FORMAT_VERSION,
         created_real_ns: created_real_ns(),
         tool: concat!("wakepath ", env!("CARGO_PKG_VERSION")).to_owned(),
+        kept,
     };
     write_json(&dir.join(FOLDER_FILE), &info)
 }

@@ -57,6 +57,7 @@ pub fn collect(folder: &Folder, paths: &[impl AsRef<Path>], verify: bool) -> Inf
                         (files(&path.as_ref().join("cache"), 4, None), files(&path.as_ref().join("tables"), 4, None));
                     Files { count: a.count + b.count, bytes: a.bytes + b.bytes }
                 },
+                kept: info.kept.clone(),
             })
             .collect(),
         hosts,

@@ -5,9 +5,33 @@ use crate::losses;
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
+use wakepath_model::folder::{Kept, KeptPart, PartState};
 
 /// Rows shown of a list; the JSON document has all.
 const SHOWN_MAX: usize = 40;
+
+/// Why an agent kept a folder, and which parts it has.
+fn why_kept(kept: &Kept) -> String {
+    let at = |ns: u64| units::wall(i64::try_from(ns).unwrap_or(i64::MAX));
+    let part = |p: &KeptPart| {
+        let agent = if p.agent.is_empty() { "this agent" } else { &p.agent };
+        match p.state {
+            PartState::Here => format!("{agent} {}", units::bytes(p.bytes)),
+            PartState::Asked => format!("{agent} NOT HERE YET"),
+            PartState::Empty => format!("{agent} recorded NOTHING then"),
+            PartState::Late => format!("{agent} LATE ({})", p.why),
+            PartState::Missing => format!("{agent} MISSING ({})", p.why),
+        }
+    };
+    let parts: Vec<String> = kept.parts.iter().map(part).collect();
+    format!(
+        "kept from {} to {}: {}; parts: {}",
+        at(kept.from_real_ns),
+        at(kept.to_real_ns),
+        kept.reason,
+        parts.join(", ")
+    )
+}
 
 /// The report.
 pub fn render(info: &Info, style: Style) -> String {
@@ -30,6 +54,9 @@ pub fn render(info: &Info, style: Style) -> String {
             units::counted(f.segments.count, "segment", "segments"),
         );
         out.push_str(&wrap(&sanitise(&text), "", style.prose()));
+        if let Some(kept) = &f.kept {
+            out.push_str(&wrap(&sanitise(&why_kept(kept)), "  ", style.prose()));
+        }
     }
     if info.hosts.is_empty() {
         out.push_str("\nNo host: nothing was recorded into it.\n");

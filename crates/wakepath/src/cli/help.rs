@@ -4,6 +4,7 @@ use super::Cli;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, ColorChoice, Command, CommandFactory as _};
+use std::ffi::OsString;
 use wakepath_present::text::{Style, wrap};
 
 /// The commands as `--help` groups them. Each visible command is in exactly one.
@@ -13,6 +14,7 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
         &[
             "doctor",
             "record",
+            "agent",
             "run",
             "guest",
             "attach-env",
@@ -53,6 +55,11 @@ pub fn command() -> Command {
 /// The arguments of this process as read; wrong ones end it.
 pub fn matches() -> ArgMatches {
     command().try_get_matches().unwrap_or_else(|e| without_hidden(e).exit())
+}
+
+/// The same of a command line that was made of it.
+pub fn matches_from(line: Vec<OsString>) -> ArgMatches {
+    command().try_get_matches_from(line).unwrap_or_else(|e| without_hidden(e).exit())
 }
 
 /// An error of usage that suggests no command that help does not list.

@@ -108,6 +108,12 @@ pub struct RecordArgs {
     /// Write this file when recording has begun
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
+    /// For `wakepath agent`: once a second a line of figures on standard output; ends when nobody reads them
+    #[arg(long, hide = true)]
+    pub report: bool,
+    /// For `wakepath agent`: what it leaves out of its configuration to stay within its budget
+    #[arg(long, hide = true, value_name = "DETAIL")]
+    pub lowered: Vec<String>,
     /// Command to run while recording; watched with its descendants unless a selector is given
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<String>,
@@ -148,6 +154,7 @@ impl RecordArgs {
         if self.tls {
             f.push("--tls".into());
         }
+        f.extend(self.lowered.iter().map(|detail| format!("without {detail}, to stay in budget")));
         f
     }
 }
