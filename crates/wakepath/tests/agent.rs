@@ -280,3 +280,33 @@ fn bad_clients_hold_up_nobody() -> Tested {
     assert_eq!((agent.metric("up"), agent.metric("restarts_total"), agent.metric("kept_folders")), (1.0, 0.0, 0.0));
     Ok(())
 }
+
+#[test]
+fn rules_keep_what_failed_and_what_was_slow() -> Tested {
+    let _one = alone();
+    if !is_root() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let served = port();
+    let _service = service(served, None, &[]);
+    until_served(served);
+    let rules = "[[trigger]]\non = 'failed'\n[[trigger]]\non = 'slow'\nabove = '200ms'\n";
+    let config = format!("{}{rules}", config(served).replace("before = '20s'", "before = '1s'"));
+    let agent = start(dir.path(), "one", &config, &[]);
+    agent.until_recording();
+    let kept = || -> Vec<String> {
+        let folders = std::fs::read_dir(agent.folder.join("kept")).into_iter().flatten().flatten();
+        let mut said: Vec<String> = folders.map(|f| stdout(&run(&["info", &f.path().to_string_lossy()]))).collect();
+        said.sort();
+        said
+    };
+    (0..20).for_each(|_| request(served, "/vote"));
+    request(served, "/fail");
+    until("what failed is kept", SOON, || kept().iter().any(|s| s.contains("failed: ") && s.contains("GET /fail")));
+    assert!(!kept().iter().any(|s| s.contains("slow: ")), "nothing was slow");
+    request(served, "/slow");
+    until("what was slow is kept", SOON, || kept().iter().any(|s| s.contains("slow: ") && s.contains("GET /slow")));
+    assert_eq!((kept().len(), agent.metric("looks_failed_total")), (2, 0.0));
+    Ok(())
+}

@@ -4,7 +4,6 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::{Tested, stderr, stdout};
@@ -13,13 +12,22 @@ use wakepath_model::folder::Folder;
 /// The command in a folder of its own, with a file for the plugin beside it, and an emulator that writes down its arguments.
 fn with_emulator(dir: &Path) -> Result<(PathBuf, PathBuf), Box<dyn std::error::Error>> {
     let (command, emulator) = (dir.join("wakepath"), dir.join("qemu"));
-    fs::copy(env!("CARGO_BIN_EXE_wakepath"), &command)?;
+    install(Path::new(env!("CARGO_BIN_EXE_wakepath")), &command)?;
     fs::write(dir.join("libwakepath_plugin.so"), "")?;
     let script = "#!/bin/sh\nd=$(dirname \"$0\")\nfor a; do echo \"$a\"; done > \"$d/arguments\"\n\
                   f=${a#*arena=}\ntest -s \"$f\" && echo there >> \"$d/arguments\"\nexit 3\n";
-    fs::write(&emulator, script)?;
-    fs::set_permissions(&emulator, fs::Permissions::from_mode(0o755))?;
+    let text = dir.join("emulator.sh");
+    fs::write(&text, script)?;
+    install(&text, &emulator)?;
     Ok((command, emulator))
+}
+
+/// Copies a program in a process of its own: if this one wrote it, a child that another test starts meanwhile could still hold the
+/// file open for writing, and the kernel does not run such a file.
+fn install(from: &Path, to: &Path) -> Tested {
+    let status = Command::new("install").args(["-m", "755"]).arg(from).arg(to).status()?;
+    assert!(status.success(), "install: {status}");
+    Ok(())
 }
 
 #[test]

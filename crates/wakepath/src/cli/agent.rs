@@ -33,12 +33,26 @@ pub struct AgentArgs {
 #[command(next_help_heading = "Agents")]
 pub struct AskAgents {
     /// With agent://HOST:PORT: from when on; RFC 3339, -10m before now, or nanoseconds since 1970
-    #[arg(long, global = true, value_name = "TIME", allow_hyphen_values = true, default_value = "-10m")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        default_value = "-10m",
+        hide_short_help = true
+    )]
     pub since: Moment,
     /// With agent://HOST:PORT: until when
-    #[arg(long, global = true, value_name = "TIME", allow_hyphen_values = true, default_value = "-0s")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        default_value = "-0s",
+        hide_short_help = true
+    )]
     pub until: Moment,
     /// With agent://HOST:PORT: a file with the token (or the token itself in WAKEPATH_TOKEN)
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub token_file: Option<PathBuf>,
 }
