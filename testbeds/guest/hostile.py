@@ -14,7 +14,9 @@ MPROTECT, READ_WRITE = 10, 3
 
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
-shared = libc.mmap(None, ctypes.c_size_t(BYTES), READ_WRITE, 0x22, -1, ctypes.c_long(0))
+# what is received into the last bytes ends in memory that nobody may write, and not in that of the program
+shared = libc.mmap(None, ctypes.c_size_t(64 << 20), 0, 0x22, -1, ctypes.c_long(0))
+libc.mprotect(ctypes.c_void_p(shared), ctypes.c_size_t(BYTES), READ_WRITE)
 POINTERS = [0, 1, -1, 0xFFFFFFFF81000000, 0xFFFF888000000000, 1 << 47, (1 << 47) - 1, 0xFEE00000]
 POINTERS += [shared, shared + 4090, shared + BYTES - 1]
 is_over = threading.Event()
