@@ -259,6 +259,7 @@ impl Recording {
     /// Records until the end, whatever it is, and writes what is left.
     fn until(mut self, mut ending: Ending, priority: Priority, args: &RecordArgs) -> Result<i32> {
         priority.said(args.priority).iter().for_each(|said| tell!("{said}"));
+        price(args.backend, self.source.backend()).iter().for_each(|said| tell!("{said}"));
         self.priority = Some(priority);
         let result =
             self.begin_export(args).and_then(|()| tell_ready(args)).and_then(|()| pump(&mut self, &mut ending));
@@ -397,6 +398,13 @@ pub fn stopped(e: anyhow::Error, rows: u64, output: &Path) -> anyhow::Error {
     }
 }
 
+/// What all processes pay, if programs could not be attached to single system calls alone.
+fn price(wanted: BackendFlag, found: Backend) -> Option<&'static str> {
+    (wanted == BackendFlag::Auto && found == Backend::SocketHooks && cfg!(target_arch = "x86_64")).then_some(
+        "backend: socket-hooks, so each system call of every process takes about 60 ns longer; `wakepath doctor` says why",
+    )
+}
+
 /// Says that recording has begun.
 fn tell_ready(args: &RecordArgs) -> Result<()> {
     match &args.ready_file {
@@ -469,4 +477,17 @@ fn summary(args: &RecordArgs, counts: &wakepath_model::folder::WriteCounts, drop
             String::new()
         }
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_that_nobody_chose_is_said() {
+        let said = price(BackendFlag::Auto, Backend::SocketHooks);
+        assert_eq!(said.is_some(), cfg!(target_arch = "x86_64"), "{said:?}");
+        assert_eq!(price(BackendFlag::SocketHooks, Backend::SocketHooks), None, "it was asked for");
+        assert_eq!(price(BackendFlag::Auto, Backend::Calls), None);
+    }
 }
