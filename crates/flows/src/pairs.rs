@@ -176,7 +176,9 @@ impl<W: Working> Pairs<W> {
         let place = Place::of(r);
         let fresh = r.how == SeenHow::Connected || r.how == SeenHow::Accepted;
         let (snd, rcv) = (r.snd as u32, (r.state != TcpState::SynSent).then_some(r.rcv as u32));
-        let first = (r.snd_first != 0 && r.rcv_first != 0).then_some((r.snd_first as u32, r.rcv_first as u32));
+        let told = (r.snd_first != 0 && r.rcv_first != 0).then_some((r.snd_first as u32, r.rcv_first as u32));
+        // of one that is told again, the first numbers are still those
+        let first = self.known.get(end).and_then(|k| k.first).or(told);
         let announced = Known { is_announced: true, place, snd, rcv, first, fresh, ..Known::default() };
         let numbers = announced.numbers().filter(|_| r.protocol == TCP);
         if self.announce(end, announced) && r.family != AF_UNIX {

@@ -1,7 +1,7 @@
 //! The HTTP interface of an agent. What it is asked for is none of this crate's knowledge: questions and answers are bytes.
 
 use crate::figures::TEXT;
-use crate::guard::is_same;
+use crate::guard::{Guard, is_same};
 use crate::server::{Limits, accept};
 use axum::Router;
 use axum::body::Body;
@@ -72,6 +72,8 @@ pub trait Agent: Send + Sync + 'static {
 struct Server {
     agent: Arc<dyn Agent>,
     token: Option<String>,
+    /// Without a token: who has one is no page in somebody's browser.
+    own: Guard,
     windows: Arc<Semaphore>,
 }
 
@@ -80,7 +82,8 @@ struct Server {
 /// # Errors
 /// Where the listener cannot be used, or there is no thread.
 pub fn serve(listener: TcpListener, agent: Arc<dyn Agent>, token: Option<String>) -> io::Result<()> {
-    let server = Arc::new(Server { agent, token, windows: Arc::new(Semaphore::new(WINDOWS_AT_ONCE)) });
+    let own = Guard::new(listener.local_addr()?, None);
+    let server = Arc::new(Server { agent, token, own, windows: Arc::new(Semaphore::new(WINDOWS_AT_ONCE)) });
     let guarded = Router::new()
         .route("/metrics", get(metrics))
         .route("/v1/about", get(about))
@@ -109,7 +112,13 @@ async fn guard(State(server): State<Arc<Server>>, request: Request, next: Next) 
         Some(token) if !is_known(request.headers(), token) => {
             problem(401, "The token is missing or wrong: send the header `Authorization: Bearer TOKEN`.")
         }
-        _ => next.run(request).await,
+        Some(_) => next.run(request).await,
+        None => match server.own.check_origin(request.headers()) {
+            Ok(()) => next.run(request).await,
+            Err(_) => {
+                problem(421, "Without a token, only programs on this machine are answered, by the agent's address.")
+            }
+        },
     }
 }
 

@@ -6,7 +6,7 @@ mod harness;
 mod hosts;
 mod support;
 
-use harness::{Agent, SOON, TOKEN, alone, ask, is_root, parts, service, start, until};
+use harness::{Agent, Ended, SOON, TOKEN, alone, ask, is_root, parts, service, start, until};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -37,6 +37,16 @@ fn until_served(port: u16) {
 fn port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("it has one").port()
+}
+
+/// A service, its port, and an agent that records it.
+fn watched(dir: &Path, config: impl Fn(u16) -> String) -> (Ended, u16, Agent) {
+    let served = port();
+    let service = service(served, None, &[]);
+    until_served(served);
+    let agent = start(dir, "one", &config(served), &[]);
+    agent.until_recording();
+    (service, served, agent)
 }
 
 /// How many requests of a folder's kind there are.
@@ -77,11 +87,7 @@ fn it_records_answers_and_keeps() -> Tested {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;
-    let served = port();
-    let _service = service(served, None, &[]);
-    until_served(served);
-    let agent = start(dir.path(), "one", &config(served), &[]);
-    agent.until_recording();
+    let (_service, served, agent) = watched(dir.path(), config);
     (0..20).for_each(|_| request(served, "/vote"));
     answers_only_with_the_token(&agent)?;
     let cache = dir.path().join("cache");
@@ -288,13 +294,9 @@ fn rules_keep_what_failed_and_what_was_slow() -> Tested {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;
-    let served = port();
-    let _service = service(served, None, &[]);
-    until_served(served);
     let rules = "[[trigger]]\non = 'failed'\n[[trigger]]\non = 'slow'\nabove = '200ms'\n";
-    let config = format!("{}{rules}", config(served).replace("before = '20s'", "before = '1s'"));
-    let agent = start(dir.path(), "one", &config, &[]);
-    agent.until_recording();
+    let with_rules = |port| format!("{}{rules}", config(port).replace("before = '20s'", "before = '1s'"));
+    let (_service, served, agent) = watched(dir.path(), with_rules);
     let kept = || -> Vec<String> {
         let folders = std::fs::read_dir(agent.folder.join("kept")).into_iter().flatten().flatten();
         let mut said: Vec<String> = folders.map(|f| stdout(&run(&["info", &f.path().to_string_lossy()]))).collect();
@@ -310,5 +312,24 @@ fn rules_keep_what_failed_and_what_was_slow() -> Tested {
     request(served, "/slow");
     until("what was slow is kept", soon, || kept().iter().any(|s| s.contains("slow: ") && s.contains("GET /slow")));
     assert_eq!((kept().len(), agent.metric("looks_failed_total")), (2, 0.0));
+    Ok(())
+}
+
+#[test]
+fn without_a_token_no_page_of_another_site_is_answered() -> Tested {
+    let _one = alone();
+    if !is_root() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let (_service, _, agent) = watched(dir.path(), |port| config(port).replace("TOKEN_FILE\n", ""));
+    // a name that somebody else made resolve to this machine
+    for (host, expected) in [(&agent.address[..], "200"), ("evil.example:7412", "421")] {
+        let mut stream = TcpStream::connect(&agent.address)?;
+        stream.write_all(format!("GET /v1/about HTTP/1.0\r\nHost: {host}\r\n\r\n").as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        assert_eq!(answer.split(' ').nth(1), Some(expected), "{answer}");
+    }
     Ok(())
 }

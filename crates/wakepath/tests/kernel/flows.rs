@@ -475,6 +475,13 @@ fn equal_addresses_in_two_namespaces_do_not_mix() {
     }
 }
 
+/// Publishes a namespace's port 9090 as its port 8080.
+fn publish(ns: &str) -> Result<(), String> {
+    let rules = "add table ip t; add chain ip t pre { type nat hook prerouting priority -100; }; \
+                 add rule ip t pre tcp dport 8080 dnat to 10.211.77.2:9090";
+    run("ip", &["netns", "exec", ns, "nft", rules])
+}
+
 #[test]
 fn a_published_port_matches_by_numbers() {
     for backend in BACKENDS {
@@ -482,9 +489,7 @@ fn a_published_port_matches_by_numbers() {
             Ok(ns) => ns,
             Err(e) => return skip(&e),
         };
-        let rules = "add table ip t; add chain ip t pre { type nat hook prerouting priority -100; }; \
-                     add rule ip t pre tcp dport 8080 dnat to 10.211.77.2:9090";
-        if let Err(e) = run("ip", &["netns", "exec", &ns.1, "nft", rules]) {
+        if let Err(e) = publish(&ns.1) {
             return skip(&format!("no address translation here: {e}"));
         }
         let Some(rec) = record(backend, &[]) else {
@@ -524,9 +529,7 @@ fn a_published_port_matches_by_first_numbers_if_the_connection_is_older() {
             Ok(ns) => ns,
             Err(e) => return skip(&e),
         };
-        let rules = "add table ip t; add chain ip t pre { type nat hook prerouting priority -100; }; \
-                     add rule ip t pre tcp dport 8080 dnat to 10.211.77.2:9090";
-        if let Err(e) = run("ip", &["netns", "exec", &ns.1, "nft", rules]) {
+        if let Err(e) = publish(&ns.1) {
             return skip(&format!("no address translation here: {e}"));
         }
         let listener =
