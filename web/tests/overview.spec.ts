@@ -70,8 +70,15 @@ test('a card leads to the view that proves it, with the same command to copy', a
     await expect(card.locator('code')).toContainText(f.next);
     await card.getByRole('link', { name: 'Show why' }).click();
     await expect(page).toHaveURL(/view=why/);
-    await expect(page.locator('code', { hasText: 'wakepath why' })).toContainText(parameter(page, 'kind')!);
-    expect(f.next).toContain(parameter(page, 'kind')!);
+    // a machine that is too slow for the answer is told the command for all kinds
+    const kind = parameter(page, 'kind');
+    expect(f.next.includes('--kind')).toBe(kind !== null);
+    const shown = page.locator('code', { hasText: 'wakepath why' });
+    if (kind === null) await expect(shown).not.toContainText('--kind');
+    else {
+      await expect(shown).toContainText(kind);
+      expect(f.next).toContain(kind);
+    }
     await page.goBack();
     await settled(page);
   }
