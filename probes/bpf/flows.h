@@ -60,16 +60,12 @@ static __always_inline struct flow_state *known_flow(struct sock *sk)
 	return f && f->id == cookie ? f : bpf_sk_storage_get(&flows, sk, 0, 0);
 }
 
-/* State of a typed socket, made where it has none. Two threads that meet an old connection at once may both begin its state:
- * it is announced twice, nothing more. */
-static __always_inline struct flow_state *flow_of(struct sock *sk, bool is_closed)
+/* Makes the state of a typed socket; 0 where memory is short. */
+static __noinline struct flow_state *make_flow(struct sock *sk, bool is_closed)
 {
-	struct flow_state *f = known_flow(sk);
-	u64 cookie;
+	u64 cookie = bpf_get_socket_cookie(sk);
+	struct flow_state *f;
 
-	if (f)
-		return f;
-	cookie = bpf_get_socket_cookie(sk);
 	/* nothing would tell once more that a closed one ends */
 	if (sk->sk_protocol == IPPROTO_TCP && !is_closed) {
 		f = flow_slot(cookie);
@@ -85,6 +81,15 @@ static __always_inline struct flow_state *flow_of(struct sock *sk, bool is_close
 	}
 	f->id = cookie;
 	return f;
+}
+
+/* State of a typed socket, made where it has none. Two threads that meet an old connection at once may both begin its state:
+ * it is announced twice, nothing more. */
+static __always_inline struct flow_state *flow_of(struct sock *sk, bool is_closed)
+{
+	struct flow_state *f = known_flow(sk);
+
+	return f ? f : make_flow(sk, is_closed);
 }
 
 /* Leaves the slot of a TCP socket that is closed to the next that needs it, whose cookie is tens of thousands further: calls
@@ -273,34 +278,64 @@ static __always_inline void tell_sizes(struct cpu_state *c, struct sock *sk, u64
 	commit(r, position, sizeof(*r), KIND_SIZES, 0);
 }
 
-/* Writes an endpoint down. `sent` and `received` are what an operation that is about to be written moved: the record
- * says where the flow stood before it. */
-static __always_inline void announce(struct sock *sk, struct flow_state *f, u8 how, u32 tgid, u64 now, u64 peer,
-				     u32 sent, u32 received)
+/* How an endpoint is announced, beside FLOW_...: by a call of the process that has it; and amid an operation, of which the bytes are in
+ * the upper half. */
+#define ANNOUNCE_OWN 0x100
+#define ANNOUNCE_SENDING 0x200
+
+static __always_inline u64 moving(u8 op, u32 bytes)
+{
+	return FLOW_MET | ANNOUNCE_OWN | (op == OP_SEND ? ANNOUNCE_SENDING : 0) | (u64)bytes << 32;
+}
+
+/* A pointer as a number, as global functions take it. The verifier follows a pointer's type through everything but memory that a helper
+ * reads. */
+static __always_inline u64 address_of(const void *typed)
+{
+	const void *volatile pointer = typed;
+	u64 address = 0;
+
+	bpf_probe_read_kernel(&address, sizeof(address), (const void *)&pointer);
+	return address;
+}
+
+/* Writes an endpoint down, as it was before the operation that is about to be written. A global function: verified once. */
+__noinline int announce_at(u64 at, struct flow_state *f, u64 how, u64 peer, u64 now)
 {
 	struct cpu_state *c = this_cpu();
+	struct sock *sk = (struct sock *)at;
+	u32 size = sizeof(struct wp_flow), bytes = how >> 32;
 	u64 position;
-	u32 size = sizeof(struct wp_flow);
 	struct wp_flow *r;
 
+	if (!f)
+		return 0;
 	if (field(sk, __sk_common.skc_family) == AF_UNIX)
 		size += UNIX_NAME_BYTES;
 	r = reserve(c, size, DROP_FLOW, &position);
 	if (!r)
-		return; /* stays unannounced: the next operation tries again */
+		return 0; /* stays unannounced: the next operation tries again */
 	f->announced = 1;
 	fill_flow(r, sk, f);
 	/* its slot may have been left by now */
 	if (cfg_sock_hooks)
 		r->flow = field(sk, __sk_common.skc_cookie.counter);
-	r->snd_seq -= sent;
-	r->rcv_seq -= received;
+	if (how & ANNOUNCE_SENDING)
+		r->snd_seq -= bytes;
+	else
+		r->rcv_seq -= bytes;
 	r->peer_flow = peer;
 	r->ts_ns = now;
-	r->tgid = tgid;
+	r->tgid = how & ANNOUNCE_OWN ? bpf_get_current_pid_tgid() >> 32 : 0;
 	if (size > sizeof(*r))
 		fill_name(r, r + 1, sk);
 	commit(r, position, size, KIND_FLOW, how);
+	return 0;
+}
+
+static __always_inline void announce(struct sock *sk, struct flow_state *f, u64 how, u64 peer, u64 now)
+{
+	announce_at(address_of(sk), f, how, peer, now);
 }
 
 /* Writes down a socket whose connection failed before it began: it may have no address yet, so where it was to go is told by
@@ -386,8 +421,7 @@ int BPF_PROG(on_state, const struct sock *csk, const int old, const int new)
 	now = bpf_ktime_get_ns();
 	/* a connection that was refused is announced too, or nobody would know to whom it was to go */
 	if (!f->announced && (new == TCP_ESTABLISHED || new == TCP_LISTEN || old == TCP_SYN_SENT))
-		announce(sk, f, new == TCP_LISTEN ? FLOW_MET : old == TCP_SYN_SENT ? FLOW_CONNECTED : FLOW_ACCEPTED, 0, now, 0,
-			 0, 0);
+		announce(sk, f, new == TCP_LISTEN ? FLOW_MET : old == TCP_SYN_SENT ? FLOW_CONNECTED : FLOW_ACCEPTED, 0, now);
 	if (new == TCP_LISTEN)
 		tell_sizes(c, sk, f->id, now);
 	if (new == TCP_ESTABLISHED || new == TCP_LISTEN) {
@@ -572,7 +606,7 @@ int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)
 	mark_socket(c, f->id, field((struct tcp_sock *)sk, rcv_nxt) + bytes, bpf_ktime_get_ns());
 	/* older than the recording: no process holds it, so the snapshot did not have it */
 	if (!f->announced)
-		announce(sk, f, FLOW_MET, 0, c->sk_ns, 0, 0, 0);
+		announce(sk, f, FLOW_MET, 0, c->sk_ns);
 	return 0;
 }
 

@@ -95,7 +95,7 @@ struct followed {
 
 /* Not on the stack, of which the programs that record operations have none left (before Linux 6.13 a chain of calls has 512 bytes in all).
  * One a processor is enough: these programs are not preempted, and nothing that interrupts them records an operation. Only
- * note_frames looks here; everything else has it as an argument. */
+ * note_frames and follow_op look here; everything else has it as an argument. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -293,7 +293,7 @@ __noinline int end_frames(struct followed *w, struct flow_state *f)
 
 #include "tls_records.h"
 
-/* Follows the frames of an operation that was just recorded, where emit_op says so. */
+/* Follows the frames of an operation that was just recorded. */
 static __always_inline void follow(struct followed *w, struct flow_state *f)
 {
 	int i;
@@ -307,6 +307,15 @@ static __always_inline void follow(struct followed *w, struct flow_state *f)
 			if (!follow_frames(w))
 				break;
 	end_frames(w, f);
+}
+
+/* The same of the one that note_frames was told last on this processor. */
+__noinline int follow_op(struct flow_state *f)
+{
+	u32 zero = 0;
+
+	follow(bpf_map_lookup_elem(&followed_frames, &zero), f);
+	return 0;
 }
 
 #endif

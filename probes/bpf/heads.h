@@ -24,29 +24,40 @@ static __always_inline u32 take(void *dst, u32 done, u32 room, u64 src, u64 len)
 	return done + len;
 }
 
+/* Where buffers are that are looked at now. Not on the stack: a chain of calls has 512 bytes in all (before Linux 6.13). One a processor
+ * is enough: programs that record operations are not preempted, and nothing that interrupts them records one. */
+struct buffers {
+	struct user_iovec v[MAX_IOV];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct buffers);
+} looked_at SEC(".maps");
+
 /* Up to MAX_IOV of `count` buffers. A read of user memory costs some 100 ns however short it is, so the array is read at once. */
 static __always_inline u32 take_some(void *dst, u32 done, u32 room, u64 iov, u64 count)
 {
-	struct user_iovec v[MAX_IOV] = {};
-	u32 bytes = (count < MAX_IOV ? count : MAX_IOV) * sizeof(v[0]);
-	int i;
+	u32 bytes = (count < MAX_IOV ? count : MAX_IOV) * sizeof(struct user_iovec), zero = 0, i;
+	struct buffers *b = bpf_map_lookup_elem(&looked_at, &zero);
 
 	asm volatile("" : "+r"(bytes));
-	if (bytes > sizeof(v) || bpf_probe_read_user(v, bytes, (void *)iov))
+	if (!b || bytes > sizeof(*b) || bpf_probe_read_user(b, bytes, (void *)iov))
 		return done | 0x80000000;
 #pragma unroll
 	for (i = 0; i < MAX_IOV; i++) {
 		if (i >= count || done >= room)
 			break;
-		done = take(dst, done, room, v[i].base, v[i].len);
+		done = take(dst, done, room, b->v[i].base, b->v[i].len);
 		if (done & 0x80000000)
 			break;
 	}
 	return done;
 }
 
-/* The same by the place of the head in this processor's ring. A global function: verified once, however often it is called, and
- * its array is on no other's stack: a chain of calls has 512 bytes in all (before Linux 6.13). */
+/* The same by the place of the head in this processor's ring. A global function: verified once, however often it is called. */
 __noinline int take_at(u32 at, u32 done, u32 room, u64 iov, u64 count)
 {
 	u32 cpu = bpf_get_smp_processor_id();

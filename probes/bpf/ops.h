@@ -104,25 +104,31 @@ static __always_inline u32 span(u64 from, u64 to)
  * two. The first looks are nearer to each other: the recorder tells soon after it knows the protocol. */
 #define TURNS_A_LOOK 16
 
+/* What the recorder has found out of the flow. */
+__noinline int ask_recorder(struct flow_state *f)
+{
+	u8 *wants = f ? bpf_map_lookup_elem(&wanted_heads, &f->id) : 0;
+
+	if (!wants)
+		return 0;
+	f->quiet = *wants == WANTS_NONE;
+	if (*wants == WANTS_EACH) {
+		f->streams = STREAMS_PLAIN;
+	} else if (*wants == WANTS_FRAMES) {
+		f->streams = STREAMS_FRAMED | STREAMS_HTTP2;
+		f->phase[0] = f->phase[1] = PHASE_UNKNOWN;
+	}
+	return 0;
+}
+
 static __always_inline void look(struct flow_state *f)
 {
-	u8 *wants;
-
 	f->turns++;
 	if (!cfg_head_bytes || f->quiet || f->streams & (STREAMS_HTTP2 | STREAMS_PLAIN))
 		return;
 	if ((f->turns & (TURNS_A_LOOK - 1)) && (f->turns & (f->turns - 1)))
 		return;
-	wants = bpf_map_lookup_elem(&wanted_heads, &f->id);
-	if (wants) {
-		f->quiet = *wants == WANTS_NONE;
-		if (*wants == WANTS_EACH)
-			f->streams = STREAMS_PLAIN;
-		else if (*wants == WANTS_FRAMES) {
-			f->streams = STREAMS_FRAMED | STREAMS_HTTP2;
-			f->phase[0] = f->phase[1] = PHASE_UNKNOWN;
-		}
-	}
+	ask_recorder(f);
 }
 
 /* The flow changed its direction: a message may begin here. */
@@ -246,51 +252,77 @@ static __always_inline void fill_op(struct wp_op *r, struct task_struct *task, s
 	r->cpu = bpf_get_smp_processor_id();
 }
 
-/* Writes one operation. `f` follows a stream's direction; 0 where no payload is wanted (pipes, control) and for
- * datagrams, each of which is a message. Inlined into its callers: the hot path. Returns what its caller is to `follow`. */
-static __always_inline struct followed *emit_op(struct task_struct *task, struct pt_regs *regs, struct flow_state *f,
-						struct moved *m, u64 now)
+/* Whether the record of an operation is the operation alone: nobody wants its bytes, and nothing tells more of it. The common case. */
+static __always_inline bool is_alone(struct flow_state *f, struct moved *m, bool is_body)
 {
+	bool has_bytes = m->readable && m->bytes > 0 && !is_body;
+
+	if (runtime_processes || m->datagram || tls_looks(f, m->op, m->bytes) || (f && f->streams && has_bytes))
+		return false;
+	return !has_bytes || !cfg_head_bytes || (f && (f->quiet || f->captured >= cfg_head_bytes));
+}
+
+/* What belongs to an operation that is written now. Not on the stack: see looked_at. */
+struct written {
+	struct place p;
+	struct wp_logical who;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct written);
+} written_now SEC(".maps");
+
+/* Writes an operation with what belongs to it: who acted, the other end of a datagram, its head. A global function: verified once, whoever
+ * calls it. Whether frames that lie in the operation are to be followed (`follow_op`). */
+__noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is_body)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct cpu_state *c = this_cpu();
-	bool is_body;
-	u32 head = 0, peer = 0, named = 0, size;
-	struct wp_logical who = {};
+	u32 head = 0, peer = 0, named = 0, zero = 0, size;
+	struct written *w = bpf_map_lookup_elem(&written_now, &zero);
 	struct followed *frames = 0;
 	u64 position;
 	struct wp_op *r;
 	void *rest;
-	struct place p = {};
 	bool wants_head;
 
-	tls_moves(f, m->flow, m->bytes);
-	is_body = moves_body(f, m);
+	if (!m || !w)
+		return 0;
+	w->p.buffer = w->p.count = w->p.name = 0;
 	wants_head = cfg_head_bytes && !is_body && m->readable && m->bytes > 0 && (!f || (!f->quiet && f->captured < cfg_head_bytes));
 	if (wants_head || (m->readable && tls_looks(f, m->op, m->bytes))) {
-		if (find_place(&p, regs, m->class, m->index) && tls_looks(f, m->op, m->bytes))
-			tls_is_sent(f, m->flow, p.buffer, p.count != 0);
-		if (!p.buffer)
+		if (find_place(&w->p, regs_of(task), m->class, m->index) && tls_looks(f, m->op, m->bytes))
+			tls_is_sent(f, m->flow, w->p.buffer, w->p.count != 0);
+		if (!w->p.buffer)
 			m->flags |= OPF_UNREADABLE;
 		else if (wants_head)
-			head = head_of(f, m, &p);
+			head = head_of(f, m, &w->p);
 	} else if (!cfg_head_bytes && m->datagram && m->readable && m->bytes > 0) {
 		/* without payload, the peer of a datagram still tells the flow */
-		find_place(&p, regs, m->class, m->index);
+		find_place(&w->p, regs_of(task), m->class, m->index);
 	}
-	if (m->datagram && p.name)
+	if (m->datagram && w->p.name)
 		peer = PEER_BYTES;
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
 	if (f && m->bytes > 0 && !is_body && (f->streams & STREAMS_FRAMED || (f->streams && m->bytes > HEAD_MAX))) {
-		if (!p.buffer || (p.count > 1 && !(f->streams & STREAMS_TLS)) || is_many(m->class))
+		if (!w->p.buffer || (w->p.count > 1 && !(f->streams & STREAMS_TLS)) || is_many(m->class))
 			lose_frames(f, m->op);
 		else
-			frames = note_frames(m->flow, p.buffer, m->bytes, m->op | (p.count ? MORE_IN_IOVEC : 0), now);
+			frames = note_frames(m->flow, w->p.buffer, m->bytes, m->op | (w->p.count ? MORE_IN_IOVEC : 0), now);
 	}
-	who.runtime = m->op;
-	if (runtime_processes && logical_task(&who, m->flow, now)) {
-		named = sizeof(who);
-		if (who.runtime == RUNTIME_TOKIO)
-			tokio_acts(task->tgid, who.key, now, m->op);
+	if (runtime_processes) {
+		__builtin_memset(&w->who, 0, sizeof(w->who));
+		w->who.runtime = m->op;
+		if (logical_task(&w->who, m->flow, now))
+			named = sizeof(w->who);
+	}
+	if (named) {
+		if (w->who.runtime == RUNTIME_TOKIO)
+			tokio_acts(task->tgid, w->who.key, now, m->op);
 		m->op |= SUB_LOGICAL;
 	}
 	size = sizeof(*r) + named + peer + ((head + 7) & ~7u);
@@ -299,24 +331,46 @@ static __always_inline struct followed *emit_op(struct task_struct *task, struct
 		/* where its frames end is kept all the same */
 		if (frames)
 			frames->way &= ~MORE_LAST;
-		return frames;
+		return frames != 0;
 	}
 	if (frames && m->bytes > HEAD_MAX)
 		m->op |= SUB_GOES_ON;
 	rest = r + 1;
 	if (named) {
-		__builtin_memcpy(rest, &who, sizeof(who));
-		rest += sizeof(who);
+		__builtin_memcpy(rest, &w->who, sizeof(w->who));
+		rest += sizeof(w->who);
 	}
 	if (peer) {
 		m->flags |= OPF_PEER;
-		take_peer(rest, p.name);
+		take_peer(rest, w->p.name);
 	}
 	if (head)
-		head = take_head(c, f, m, &p, rest + peer, (position & (cfg_ring_bytes - 1)) + sizeof(*r) + named + peer, head);
-	fill_op(r, task, regs, m, head, now);
+		head = take_head(c, f, m, &w->p, rest + peer, (position & (cfg_ring_bytes - 1)) + sizeof(*r) + named + peer, head);
+	fill_op(r, task, regs_of(task), m, head, now);
 	commit(r, position, size, KIND_OP, m->op);
-	return frames;
+	return frames != 0;
+}
+
+/* Writes one operation. `f` follows a stream's direction; 0 where no payload is wanted (pipes, control) and for
+ * datagrams, each of which is a message. */
+static __always_inline void emit_op(struct task_struct *task, struct pt_regs *regs, struct flow_state *f, struct moved *m, u64 now)
+{
+	struct wp_op *r;
+	u64 position;
+	bool is_body;
+
+	tls_moves(f, m->flow, m->bytes);
+	is_body = moves_body(f, m);
+	if (!is_alone(f, m, is_body)) {
+		if (emit_whole(f, m, now, is_body))
+			follow_op(f);
+		return;
+	}
+	r = reserve(this_cpu(), sizeof(*r), DROP_OP, &position);
+	if (!r)
+		return;
+	fill_op(r, task, regs, m, 0, now);
+	commit(r, position, sizeof(*r), KIND_OP, m->op);
 }
 
 #endif

@@ -342,7 +342,7 @@ static __always_inline void leave_slot(struct task_state *t, struct task_struct 
 	store_ordered(&t->owner, 0);
 }
 
-static __always_inline bool decide_watched(struct task_state *t, struct task_struct *task)
+static __noinline bool decide_watched(struct task_state *t, struct task_struct *task)
 {
 	u32 tgid = task->tgid;
 	u8 *w;

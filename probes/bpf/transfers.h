@@ -160,7 +160,7 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 		f->arrived_ns = m.flags & OPF_MORE ? f->last_ready_ns : 0;
 	}
 	if (!f->announced)
-		announce(sk, f, FLOW_MET, task->tgid, now, peer_of(sk), op == OP_SEND ? n : 0, op == OP_RECV ? n : 0);
+		announce(sk, f, moving(op, n), peer_of(sk), now);
 	if (cfg_calls && m.datagram && sk->__sk_common.skc_family != AF_UNIX && !datagrams_used)
 		datagrams_used = 1;
 	if (m.datagram && op == OP_RECV && ret >= 0 && !sk->__sk_common.skc_dport && sk->__sk_common.skc_family != AF_UNIX &&
@@ -176,7 +176,7 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 		}
 		return 0;
 	}
-	follow(emit_op(task, regs, m.datagram ? 0 : f, &m, now), f);
+	emit_op(task, regs, m.datagram ? 0 : f, &m, now);
 	return 0;
 }
 
@@ -320,9 +320,9 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 	}
 	number_at(&m, sk, f, part >> 32);
 	if (f && !f->announced)
-		announce(sk, f, FLOW_MET, task->tgid, now, peer_at(sk), op == OP_SEND ? n : 0, op == OP_RECV ? n : 0);
+		announce(sk, f, moving(op, n), peer_at(sk), now);
 	m.readable = f != 0;
-	follow(emit_op(task, regs, m.datagram ? 0 : f, &m, now), f);
+	emit_op(task, regs, m.datagram ? 0 : f, &m, now);
 	return 0;
 }
 
@@ -394,7 +394,7 @@ __noinline int on_control(u64 fd, s32 ret, u32 op)
 		if (!f->announced && failed && state == TCP_CLOSE)
 			announce_failed(sk, m.flow, CALL_ARG2(regs), CALL_ARG3(regs), now);
 		else if (!f->announced && op != OP_CLOSE && !(tcp && (state == TCP_SYN_SENT || state == TCP_CLOSE)))
-			announce(sk, f, op == OP_ACCEPT && ret >= 0 ? FLOW_ACCEPTED : FLOW_MET, field(task, tgid), now, peer_at(sk), 0, 0);
+			announce(sk, f, (op == OP_ACCEPT && ret >= 0 ? FLOW_ACCEPTED : FLOW_MET) | ANNOUNCE_OWN, peer_at(sk), now);
 	}
 	m.bytes = ret;
 	m.op = op;
