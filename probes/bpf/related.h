@@ -212,8 +212,8 @@ __noinline int tell_unfinished_stay(u32 cpu, u64 now)
 	return 0;
 }
 
-/* Tells who had a processor since a moment, as far as that was not told before. */
-static __noinline int tell_stays(u32 cpu, u64 since, u64 now)
+/* Tells who had a processor since a moment, as far as that was not told before. Verified once. */
+__noinline int tell_stays(u32 cpu, u64 since, u64 now)
 {
 	struct history *h = bpf_map_lookup_elem(&histories, &cpu);
 	u32 i, at;
