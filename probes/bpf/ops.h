@@ -107,9 +107,11 @@ static __always_inline u32 span(u64 from, u64 to)
 /* What the recorder has found out of the flow. */
 __noinline int ask_recorder(struct flow_state *f)
 {
-	u8 *wants = f ? bpf_map_lookup_elem(&wanted_heads, &f->id) : 0;
+	/* older verifiers take a key from no memory that an argument names (6.1) */
+	u64 id = f ? f->id : 0;
+	u8 *wants = bpf_map_lookup_elem(&wanted_heads, &id);
 
-	if (!wants)
+	if (!wants || !f)
 		return 0;
 	f->quiet = *wants == WANTS_NONE;
 	if (*wants == WANTS_EACH) {

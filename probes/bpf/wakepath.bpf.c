@@ -15,6 +15,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "machine.h"
 #include "flow_state.h"
 #include "state.h"
+#include "announce.h"
 #include "flows.h"
 #include "marks.h"
 #include "identity.h"

@@ -73,6 +73,7 @@ pub const CONDITIONS: &[Condition] = &[
     is("leaving.keeps_what_it_takes", "the task replies to the requests that it takes"),
     is("leaving.one_at_a_time", "the task works on one request at a time"),
     is("loss.nothing_was_lost", "no operation was lost meanwhile"),
+    is("owner.bears_the_identifier", "no other request bears the identifier that the call carries"),
     is("owner.got_no_other", "the request that opened the connection used no other one of this protocol meanwhile"),
     is("owner.made_alone", "no other connection was being opened at the same time"),
     is("owner.made_for_one", "this process always uses a new connection for the request that opened it"),
@@ -117,6 +118,8 @@ pub const CONDITIONS: &[Condition] = &[
     is("unasked.never_seen", "the process never makes a call without a request"),
     is("waiting.never_several", "a request of this process never makes several calls at once"),
     is("waiting.no_pool", "the process has no pool, from which a request that waits could get another connection"),
+    is("witness.borne_by_one", "no other request of the process was seen to bear the call's identifier"),
+    is("witness.is_open", "the request that bears the call's identifier is open"),
 ];
 
 const fn is(name: &'static str, says: &'static str) -> Condition {

@@ -116,7 +116,11 @@ fn link(
     out: impl FnMut(Request),
     refused: impl FnMut(HostId, TaskId, Place, i32),
 ) -> Report {
-    let options = Options { refuses_habits: options.refuses_habits || folder.refuses_habits(), ..options.clone() };
+    let options = Options {
+        refuses_habits: options.refuses_habits || folder.refuses_habits(),
+        refuses_witness: options.refuses_witness || folder.refuses_witness(),
+        ..options.clone()
+    };
     let hosts = folder.hosts();
     let line = Rc::new(folder.timeline());
     let sniffers = hosts.iter().filter(|h| h.row_count(Table::SniffedExchange) > 0);

@@ -93,6 +93,24 @@ proptest! {
     }
 
     #[test]
+    fn identifiers_that_are_handed_on_make_no_wrong_parent(plan in plans(&Shape::ALL), seed in any::<u64>()) {
+        let mut recording = simulate(&plan);
+        recording.hand_on(&mut Random::new(seed));
+        let verdict = right(&recording)?;
+        prop_assert!(verdict.wrong_paths.is_empty(), "{:#?}", verdict.wrong_paths);
+    }
+
+    #[test]
+    fn identifiers_that_a_loop_hands_on_make_no_wrong_parent(plan in reactors(), seed in any::<u64>()) {
+        let mut recording = reactor::simulate(&plan);
+        let plain = right(&recording)?;
+        recording.hand_on(&mut Random::new(seed));
+        let verdict = right(&recording)?;
+        prop_assert!(verdict.wrong_paths.is_empty(), "{:#?}", verdict.wrong_paths);
+        prop_assert!(verdict.links >= plain.links, "{} links with identifiers, {} without", verdict.links, plain.links);
+    }
+
+    #[test]
     fn blocking_shapes_are_found_whole(plan in plans(&[Shape::ThreadPerConnection, Shape::Prefork, Shape::Reactor])) {
         // a worker that replies for a reader is only believed once enough of its replies were seen
         let requests = if plan.shape == Shape::Reactor { 60 } else { plan.requests };

@@ -54,6 +54,7 @@
 //!                                closes its end, and the other keeps the flow
 //! 200 A loses client c           the client of c, at whose other end A is, closes it; `reset` after it: it resets it.
 //!                                `A drops c`: the server closes its end; `A fails c`: it could not send
+//! bears r1 X                     the request r1, which comes later, has the x-request-id X
 //! sniffer tap                    somebody who sees packets; clock +3s
 //! seen q1 by tap 112 138         an exchange passes it between two times; after it: from 10.0.0.9, to 10.0.0.2 80 and
 //!                                for r1 (where no task of the script has it: else as that one's), id X (x-request-id),
@@ -136,6 +137,8 @@ struct Player {
     tasks: BTreeMap<String, Task>,
     flows: BTreeMap<String, Flow>,
     asked: BTreeMap<String, Asked>,
+    /// The `x-request-id` of requests, hashed.
+    identifiers: BTreeMap<String, u64>,
     endpoints: u64,
     passings: u64,
     window: Option<(u64, u64)>,
@@ -216,6 +219,10 @@ impl Player {
             [time, who, "gives", kind, "to", to, ref rest @ ..] if who.contains('/') => {
                 let from = who.rsplit('/').next().unwrap_or(who);
                 self.gives(number(time)? * US, from, kind, to, rest)
+            }
+            ["bears", name, id] => {
+                self.identifiers.insert(name.to_owned(), wire::hash(id));
+                Ok(())
             }
             ["packets", "lost", from, to] => self.lost(from, to, "loss.packet"),
             ["waits", "lost", from, to] => self.lost(from, to, "loss.ring.wait"),
@@ -403,6 +410,9 @@ impl Player {
                 }
                 if f.awaits && *status == 0 {
                     h.asks_to_wait();
+                }
+                if let Some(&id) = self.identifiers.get(name).filter(|_| *status == 0) {
+                    h.bears(WitnessKind::XRequestId, id);
                 }
                 if f.has_ids {
                     h.bears(WitnessKind::XRequestId, range.start);

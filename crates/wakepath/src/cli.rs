@@ -99,6 +99,9 @@ pub struct Cli {
         help_heading = "Output"
     )]
     pub evidence: Option<EvidenceFlag>,
+    /// Ignore identifiers that services pass on in their calls (`traceparent`, `x-request-id`)
+    #[arg(long, global = true, help_heading = "Output")]
+    pub no_witness: bool,
     #[command(flatten)]
     pub agents: AskAgents,
     #[command(subcommand)]

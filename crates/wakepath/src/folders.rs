@@ -26,12 +26,23 @@ pub fn refuse_habits() {
     REFUSES_HABITS.store(true, Ordering::Relaxed);
 }
 
+/// Answers use no link that rests on an identifier which a service handed on (`--no-witness`).
+static REFUSES_WITNESS: AtomicBool = AtomicBool::new(false);
+
+/// From here on answers use no link that rests on an identifier which a service handed on.
+pub fn refuse_witness() {
+    REFUSES_WITNESS.store(true, Ordering::Relaxed);
+}
+
 /// The same of a part of them.
 pub fn open_part(dirs: &[PathBuf], part: Part) -> Result<Folder> {
     check(dirs)?;
     let mut folder = Folder::open_part(dirs, part)?;
     if REFUSES_HABITS.load(Ordering::Relaxed) {
         folder.refuse_habits();
+    }
+    if REFUSES_WITNESS.load(Ordering::Relaxed) {
+        folder.refuse_witness();
     }
     Ok(folder)
 }

@@ -75,6 +75,9 @@ fn main() {
             std::process::exit(output::FAILED);
         }
     };
+    if cli.no_witness {
+        folders::refuse_witness();
+    }
     match (cli.evidence, &cli.command) {
         (Some(EvidenceFlag::Shown), _) => folders::refuse_habits(),
         (Some(_), Command::Show(_)) | (None, _) => {}

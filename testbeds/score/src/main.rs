@@ -32,6 +32,9 @@ struct Args {
     trace: PathBuf,
     /// Truth file (docs/formats/truth.md)
     truth: PathBuf,
+    /// Links may rest on identifiers that services hand on: they may be the very ones that the truth was made from
+    #[arg(long)]
+    witness: bool,
     /// One JSON document on standard output
     #[arg(long)]
     json: bool,
@@ -70,7 +73,10 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<bool> {
-    let folder = Folder::open(&[&args.trace])?;
+    let mut folder = Folder::open(&[&args.trace])?;
+    if !args.witness {
+        folder.refuse_witness();
+    }
     if args.demo || args.rid {
         return run_marked(args, &folder);
     }

@@ -1,5 +1,6 @@
 //! What is kept of a process.
 
+use super::bearers::Bearers;
 use super::helper::JobStats;
 use super::request_set::RequestSet;
 use crate::exchange::{ExId, is_peer};
@@ -25,6 +26,8 @@ pub(super) struct Domain {
     /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
     /// server pushed, or what was put into a queue.
     pub(super) told: MonoNs,
+    /// Which of its requests bear which identifiers.
+    pub(super) bearers: Bearers,
     /// Calls that any of several requests could have made, where it was ever given an input so.
     pub(super) doubtful: Option<Vec<ExId>>,
 }

@@ -1,5 +1,6 @@
 //! What rules are asked, and what they say: of all that could have made a call, whom they keep.
 
+use super::bearers::{Identifier, carried};
 use super::facts::Facts;
 use super::request_set::{Candidates, Requests, SHARED_FROM, SetId};
 use super::worker::Worker;
@@ -21,6 +22,8 @@ pub(super) struct Question<'q> {
     pub(super) at: MonoNs,
     /// The flow on which the call is made; 0 where that is not known.
     pub(super) flow: EndpointId,
+    /// The identifier that the call hands on, where its head was read and has one.
+    pub(super) carried: Option<Identifier>,
     pub(super) role: Role,
     pub(super) worker: Option<&'q Worker>,
     is_migrating: bool,
@@ -37,6 +40,7 @@ impl<'q> Question<'q> {
             task,
             at,
             flow: EndpointId(0),
+            carried: None,
             role,
             worker: facts.tasks.get(task),
             is_migrating,
@@ -46,6 +50,11 @@ impl<'q> Question<'q> {
     /// The same of a call on this flow.
     pub(super) fn on(self, flow: EndpointId) -> Question<'q> {
         Question { flow, ..self }
+    }
+
+    /// The same of a call whose message has this witness.
+    pub(super) fn carrying(self, witness: Identifier) -> Question<'q> {
+        Question { carried: carried(witness), ..self }
     }
 
     pub(super) fn is_open(&self, x: ExId) -> bool {
@@ -220,7 +229,7 @@ impl<'q> Question<'q> {
             SetId::FreeHeld(_) => !self.facts.may_be_behind() && self.worker.is_some_and(|w| w.held.foreign == 0),
         };
         let many = self.facts.members(scope).len();
-        is_exact && many >= self.facts.shared_from && !self.needs_rivals(many)
+        is_exact && many >= self.facts.shared_from() && !self.needs_rivals(many)
     }
 
     /// Whether each of those that could have made the call must be known later: a helper finishes jobs for tasks that wait,

@@ -1,7 +1,7 @@
 //! What is known of a host's tasks, processes and exchanges up to now: what rules ask.
 
 use super::domain::{Dial, Domain};
-use super::request_set::SetId;
+use super::request_set::{SHARED_FROM, SetId};
 use super::state::State;
 use super::tenure::Tenure;
 use super::worker::Worker;
@@ -9,6 +9,7 @@ use crate::conditions::holds;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::Lineage;
 use crate::of_tasks::OfTasks;
+use crate::options::Options;
 use crate::process::ProcessId;
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
@@ -32,8 +33,8 @@ pub(super) struct Facts<'a> {
     pub(super) on_flow: FxHashMap<EndpointId, SmallVec<[ExId; 2]>>,
     /// How many flows have several.
     pub(super) shared_flows: usize,
-    /// From how many requests on a set is not copied.
-    pub(super) shared_from: usize,
+    /// How links are sought.
+    pub(super) options: Options,
     /// A request was put off.
     pub(super) puts_off: bool,
     /// Connections that are made and not used yet.
@@ -43,7 +44,7 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn new(roles: &'a Roles, shared_from: usize) -> Self {
+    pub(super) fn new(roles: &'a Roles, options: Options) -> Self {
         Facts {
             roles,
             tasks: OfTasks::default(),
@@ -53,11 +54,16 @@ impl<'a> Facts<'a> {
             states: Places::default(),
             on_flow: FxHashMap::default(),
             shared_flows: 0,
-            shared_from,
+            options,
             puts_off: false,
             dials: FxHashMap::default(),
             last_poll: (TaskId::UNKNOWN, 0),
         }
+    }
+
+    /// From how many requests on a set is not copied.
+    pub(super) fn shared_from(&self) -> usize {
+        self.options.shared_from.unwrap_or(SHARED_FROM)
     }
 
     pub(super) fn state(&self, x: ExId) -> &State {
@@ -77,6 +83,10 @@ impl<'a> Facts<'a> {
                 debug_assert_eq!(place, x.place);
             }
         }
+    }
+
+    pub(super) fn domain(&self, process: ProcessId) -> Option<&Domain> {
+        self.domains.get(process.leader())
     }
 
     pub(super) fn domain_mut(&mut self, process: ProcessId) -> &mut Domain {

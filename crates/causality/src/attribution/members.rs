@@ -1,5 +1,6 @@
 //! Who is in which set of requests, kept at each step; and what that says of calls that several could have made.
 
+use super::bearers::carried;
 use super::facts::Facts;
 use super::request_set::{CallRange, Candidates, OpenCall, RequestSet, SetId};
 use super::state::{NotedDoubts, OPEN_CALLS_MAX, RequestDoubts, RequestState, State};
@@ -68,6 +69,9 @@ impl Facts<'_> {
             self.shared_flows += usize::from(on_flow.len() == 2);
         }
         let process = self.state(x).process;
+        if let Some(id) = carried(xs.get(x).witness).filter(|_| !self.options.refuses_witness) {
+            self.domain_mut(process).bearers.came(id, x);
+        }
         self.join(x, SetId::Open(process));
         self.join(x, SetId::Free(process));
         self.taken_up(xs, x);

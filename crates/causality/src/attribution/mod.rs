@@ -3,6 +3,7 @@
 //! Whoever could have made a call is a candidate ([`candidates`]); rules exclude candidates, one file a rule ([`rules`]); the
 //! one that is left made it. Where several are left the call is open, and each of them is in doubt.
 
+mod bearers;
 mod candidates;
 mod claims;
 mod domain;
@@ -31,7 +32,7 @@ use claims::{Claim, Claimed};
 use exclusion::{ExclusionRule, Question};
 use facts::Facts;
 use helper::{GRACE_NS, HelperEvent, Woken};
-use request_set::{Candidates, SHARED_FROM, SetId};
+use request_set::{Candidates, SetId};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
@@ -81,7 +82,6 @@ pub struct Attribution<'a, F: Finished> {
     facts: Facts<'a>,
     outbox: Outbox,
     host: HostId,
-    options: Options,
     /// [`rules::EXCLUSIONS`], in whatever order.
     rules: Vec<ExclusionRule>,
     /// Proofs of calls that are not handed on yet.
@@ -100,10 +100,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
             rules.sort_by_key(|r| FxBuildHasher.hash_one((seed, r.name)));
         }
         Attribution {
-            facts: Facts::new(roles, options.shared_from.unwrap_or(SHARED_FROM)),
+            facts: Facts::new(roles, options),
             outbox: Outbox::default(),
             host,
-            options,
             rules,
             proofs: FxHashMap::default(),
             out,
@@ -247,7 +246,12 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// Who made a call that `task` makes now on a flow; else who may have made it.
     fn decide(&self, xs: &Slab, task: TaskId, flow: EndpointId, at: MonoNs) -> (Parent, Candidates) {
-        let q = Question::new(&self.facts, xs, task, at).on(flow);
+        self.answer(Question::new(&self.facts, xs, task, at).on(flow))
+    }
+
+    /// The same of a call that is asked about.
+    fn answer(&self, q: Question<'_>) -> (Parent, Candidates) {
+        let at = q.at;
         if q.worker.is_some_and(|w| w.unknown_work) {
             return (Parent::Open(Gap::Borders), q.may_call(q.process));
         }
@@ -268,7 +272,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// Whether links may rest on what a process was never seen to do.
     fn uses_habits(&self) -> bool {
-        !self.options.refuses_habits
+        !self.facts.options.refuses_habits
     }
 
     /// Whether anybody works in a way that wake-ups must explain.
@@ -283,7 +287,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return;
         }
         let failed = conditions::failed();
-        let q = Question::new(&self.facts, xs, e.actor, at).on(on);
+        let q = Question::new(&self.facts, xs, e.actor, at).on(on).carrying(e.witness);
         let (candidates, more) = candidates::explain(&q, &self.rules, self.uses_habits());
         let (flow, start, task) = (e.flow, e.request_start, e.actor);
         self.proofs.insert(y, Proof { flow, start, task, at, candidates, more, outcome, later: None, failed });
@@ -291,7 +295,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// Whether somebody asks how a call is known.
     fn is_asked(&self, e: &Exchange) -> bool {
-        let explain = self.options.explain.as_ref();
+        let explain = self.facts.options.explain.as_ref();
         explain.is_some_and(|explain| (explain.is_asked)(self.host, e.flow, e.request_start))
     }
 
@@ -537,7 +541,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
     }
 
     fn release(&mut self, x: ExId) {
-        if let (Some(proof), Some(explain)) = (self.proofs.remove(&x), &self.options.explain) {
+        if let (Some(proof), Some(explain)) = (self.proofs.remove(&x), &self.facts.options.explain) {
             (explain.out.borrow_mut())(self.host, proof);
         }
         if !std::mem::replace(&mut self.facts.state_mut(x).released, true) {
@@ -548,7 +552,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
     /// The recording is over.
     pub fn finish(&mut self, xs: &Slab) {
         self.hand_on_all(xs);
-        if let Some(explain) = &self.options.explain {
+        if let Some(explain) = &self.facts.options.explain {
             for (_, proof) in self.proofs.drain() {
                 (explain.out.borrow_mut())(self.host, proof);
             }

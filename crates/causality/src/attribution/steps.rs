@@ -1,5 +1,6 @@
 //! What each step of an exchange means inside its component.
 
+use super::bearers::carried;
 use super::exclusion::Question;
 use super::facts::Facts;
 use super::helper::{HelperEvent, Woken};
@@ -68,15 +69,27 @@ impl<F: Finished> Attribution<'_, F> {
         told != MonoNs(0) && request.calls.iter().any(is_put)
     }
 
+    /// Who made call `y`, of which `task` sends something now.
+    fn decide_call(&self, xs: &Slab, y: ExId, task: TaskId, flow: EndpointId, at: MonoNs) -> (Parent, Candidates) {
+        self.answer(Question::new(&self.facts, xs, task, at).on(flow).carrying(xs.get(y).witness))
+    }
+
+    /// Whether the identifier that call `y` carries is request `o`'s, where it has one that names a request.
+    fn is_of_bearer(&self, xs: &Slab, y: ExId, o: ExId) -> bool {
+        let process = self.facts.state(y).process;
+        let named = carried(xs.get(y).witness).and_then(|id| self.facts.domain(process)?.bearers.bearer(id));
+        named.is_none_or(|x| holds("owner.bears_the_identifier", x == o))
+    }
+
     /// Who sends more after call `y`, on its flow: its request does not wait for the answer to what it is still sending.
     fn decide_more(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) -> (Parent, Candidates) {
         let call = &self.facts.state(y).call;
         let of = match call.parent {
             Some(Parent::Of(x, _)) if call.is_counted && self.facts.is_open(xs, x) => x,
-            _ => return self.decide(xs, task, xs.get(y).flow, at),
+            _ => return self.decide_call(xs, y, task, xs.get(y).flow, at),
         };
         self.facts.change(of, |r| r.outstanding -= 1);
-        let decided = self.decide(xs, task, xs.get(y).flow, at);
+        let decided = self.decide_call(xs, y, task, xs.get(y).flow, at);
         self.facts.change(of, |r| r.outstanding += 1);
         decided
     }
@@ -131,6 +144,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let is_in_line = line.is_some_and(|line| self.facts.is_open(xs, line.of));
         if let Some(dial) = dial.filter(|_| !is_in_line)
             && let Some((o, rule)) = self.facts.owner(xs, &dial, e)
+            && self.is_of_bearer(xs, x, o)
             && (rule == Rule::Owner || self.uses_habits())
         {
             if self.facts.roles.is_lossy(xs.get(o).taken, at) {
@@ -144,7 +158,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             self.saw_call(task, at);
             return;
         }
-        let (parent, candidates) = self.decide(xs, task, flow, at);
+        let (parent, candidates) = self.decide_call(xs, x, task, flow, at);
         let outcome = match parent {
             Parent::Of(_, rule) => Outcome::Linked(rule),
             Parent::Open(gap) => Outcome::Open(gap),

@@ -39,6 +39,7 @@ pub struct Folder {
     groups: Vec<ClockGroup>,
     ledger: Ledger,
     refuses_habits: bool,
+    refuses_witness: bool,
     /// It may be less than there is.
     is_part: bool,
     /// Bytes of frames that were read since it was opened.
@@ -137,7 +138,16 @@ impl Folder {
             .enumerate()
             .map(|(i, files)| Host::open(HostId(i as u16), files, part, ledger.clone(), Arc::clone(&read)))
             .collect::<Result<_, _>>()?;
-        Ok(Folder { infos, hosts, groups, ledger, refuses_habits: false, is_part: part != Part::All, read })
+        Ok(Folder {
+            infos,
+            hosts,
+            groups,
+            ledger,
+            refuses_habits: false,
+            refuses_witness: false,
+            is_part: part != Part::All,
+            read,
+        })
     }
 
     /// From here on answers about the folder use no link that rests on a habit: what a process was never seen to do.
@@ -148,6 +158,16 @@ impl Folder {
     /// Whether they use none.
     pub fn refuses_habits(&self) -> bool {
         self.refuses_habits
+    }
+
+    /// From here on answers about the folder use no link that rests on an identifier which a service handed on with a call.
+    pub fn refuse_witness(&mut self) {
+        self.refuses_witness = true;
+    }
+
+    /// Whether they use none.
+    pub fn refuses_witness(&self) -> bool {
+        self.refuses_witness
     }
 
     /// What the folders say of themselves, in the order given.

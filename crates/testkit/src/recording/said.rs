@@ -1,6 +1,8 @@
 //! What is said of the row that was added last.
 
-use super::HostRows;
+use super::{HostRows, Recording};
+use crate::random::Random;
+use std::collections::HashMap;
 use wakepath_model::rows::{Event, MessageRole, WitnessKind, message_flag, op_flag};
 
 /// System call number of futex on x86-64.
@@ -69,6 +71,46 @@ impl HostRows {
     pub fn in_epoll(&mut self) {
         if let Some(Event::Wait(row)) = self.rows.last_mut() {
             row.syscall = EPOLL_WAIT;
+        }
+    }
+}
+
+impl Recording {
+    /// Gives messages identifiers as clients and services do: most requests have one of their own, some the one of the request before
+    /// (sent again, or a session's), some none. Most calls carry their request's, some one of their own, some none.
+    pub fn hand_on(&mut self, random: &mut Random) {
+        let (mut last, mut borne) = (0, Vec::with_capacity(self.truth.calls.len()));
+        for call in &self.truth.calls {
+            let (fresh, choice) = (random.any() | 1, random.within(0, 99));
+            let id = match call.cause.map(|c| borne[c]) {
+                Some(handed) if choice < 70 => handed,
+                // a program's own call is for no request
+                None if choice < 15 && call.client.is_none() => last,
+                _ if choice < 85 => fresh,
+                _ => 0,
+            };
+            if call.client.is_none() && id != 0 {
+                last = id;
+            }
+            borne.push(id);
+        }
+        let calls = self.truth.calls.iter().zip(&borne);
+        let at: HashMap<(&str, u64, u64), u64> = calls
+            .flat_map(|(c, &id)| {
+                let ends = c.client.iter().chain(&c.server);
+                ends.map(move |(host, flow)| ((host.as_str(), *flow, c.start), id))
+            })
+            .collect();
+        for h in &mut self.hosts {
+            for row in &mut h.rows {
+                let Event::Message(m) = row else { continue };
+                if m.role != MessageRole::Request || m.witness_kind != WitnessKind::None {
+                    continue;
+                }
+                if let Some(&id) = at.get(&(h.name.as_str(), m.flow.0, m.start)).filter(|&&id| id != 0) {
+                    (m.witness_kind, m.witness) = (WitnessKind::XRequestId, id);
+                }
+            }
         }
     }
 }

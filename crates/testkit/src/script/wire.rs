@@ -17,7 +17,7 @@ fn address(word: &str) -> Played<Address> {
 }
 
 /// A number for a word, never 0.
-fn hash(word: &str) -> u64 {
+pub(super) fn hash(word: &str) -> u64 {
     let mut hash = FnvHasher::default();
     hash.write(word.as_bytes());
     hash.finish() | 1

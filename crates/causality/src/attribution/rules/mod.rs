@@ -28,6 +28,7 @@ pub(super) mod thread;
 pub(super) mod turn;
 pub(super) mod unasked;
 pub(super) mod waiting;
+pub(super) mod witness;
 
 use super::exclusion::ExclusionRule;
 
@@ -52,4 +53,5 @@ pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
     spawned::RULE,
     channel::RULE,
     client_task::RULE,
+    witness::RULE,
 ];
