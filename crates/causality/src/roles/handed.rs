@@ -26,9 +26,9 @@ impl Roles {
         self.logical_tasks.serves(xs, r);
     }
 
-    /// Whether an item that a goroutine took at a moment was handed back, and nothing else came between.
-    pub(crate) fn begins_tenure(&self, task: TaskId, taken: MonoNs) -> bool {
-        self.logical_tasks.tenures().begin(task, taken)
+    /// When a goroutine handed back what came of an item that it took at a moment; none where something else came between, or it never did.
+    pub(crate) fn tenure_until(&self, task: TaskId, taken: MonoNs) -> Option<MonoNs> {
+        self.logical_tasks.tenures().until(task, taken)
     }
 
     /// Whether items of a type are no work.
