@@ -8,7 +8,6 @@
 //! some day it hands something back to just that one. Items of such a type are **lent** where nobody ever took one but amid another item.
 
 use crate::conditions::holds;
-use crate::errands::Errands;
 use crate::process::ProcessId;
 use crate::roles::{HabitId, HabitTable};
 use rustc_hash::FxHashMap;
@@ -158,8 +157,6 @@ pub(crate) struct Tenures {
     candidates: FxHashMap<(TaskId, MonoNs), Candidate>,
     /// When handovers were lost.
     losses: Vec<(u64, u64)>,
-    /// What tasks are set going for.
-    pub(crate) errands: Errands,
 }
 
 impl Tenures {

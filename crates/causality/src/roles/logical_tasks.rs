@@ -6,6 +6,7 @@ use super::habits::{HabitId, HabitTable};
 use super::resumed::{Answer, Resumed};
 use crate::conditions::holds;
 use crate::dense::PerTask;
+use crate::errands::Errands;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::{Basis, Ends, Known, Line, Lineage, is_over};
 use crate::process::ProcessId;
@@ -51,6 +52,8 @@ pub(super) struct LogicalTasks {
     lineage: Lineage,
     /// What goroutines do between an item that they take and what they hand back.
     tenures: Tenures,
+    /// What tasks are woken for before they send.
+    errands: Errands,
     ends: Ends,
     /// Of each request, by its connection and first byte.
     of: FxHashMap<(EndpointId, u64), TaskId>,
@@ -93,11 +96,17 @@ impl LogicalTasks {
     }
 
     /// A goroutine of a process got an item from another. `is_errand`: it is a task whose runtime tells who set it going.
-    pub(super) fn handed_over(&mut self, r: &HandoverRow, process: ProcessId, is_errand: bool) {
+    pub(super) fn handed_over(
+        &mut self,
+        r: &HandoverRow,
+        process: ProcessId,
+        is_errand: bool,
+        habits: &mut HabitTable,
+    ) {
         let lineage = &self.lineage;
         let has_requests = |task| lineage.has_requests(task);
         if is_errand {
-            return self.tenures.errands.handed_over(r, process, has_requests);
+            return self.errands.handed_over(r, process, has_requests, habits);
         }
         let is_made_for_one = |task| matches!(lineage.of(task, MonoNs(u64::MAX)), Known::Of(_));
         let is_over = |task, at| lineage.was_over(task, at, r.at);
@@ -113,9 +122,9 @@ impl LogicalTasks {
     pub(super) fn answered(&mut self, e: &Exchange, is_over: bool) {
         if is_over {
             self.for_others.background.answered(e.actor, e.ended);
-            self.tenures.errands.over(e);
+            self.errands.over(e);
         } else {
-            self.tenures.errands.answered(e);
+            self.errands.answered(e);
         }
     }
 
@@ -219,7 +228,7 @@ impl LogicalTasks {
             self.spawned_called(e.actor, process, is_after_its_end, habits);
         }
         self.tenures.called(e.actor, e.began);
-        self.tenures.errands.called(e);
+        self.errands.called(e, habits);
     }
 
     /// A task calls after the end of the request that it was made for: whether it may be one for which nobody waits.
@@ -402,6 +411,7 @@ impl LogicalTasks {
         for_others.resumed = Resumed::default();
         for_others.runtimes = PerTask::default();
         self.tenures.finish(habits);
+        self.errands = Errands::default();
         self.connection_tasks.finish(habits);
         self.leads_to = FxHashMap::default();
         self.lineage = Lineage::default();
