@@ -13,6 +13,7 @@ use crate::process::ProcessId;
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use wakepath_flows::places::Places;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::OPEN;
@@ -47,7 +48,7 @@ impl<'a> Facts<'a> {
         Facts {
             roles,
             tasks: OfTasks::default(),
-            lineage: Lineage::default(),
+            lineage: Lineage::knowing(Arc::clone(roles.births())),
             tenures: FxHashMap::default(),
             domains: OfTasks::default(),
             states: Places::default(),

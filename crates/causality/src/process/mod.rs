@@ -1,5 +1,6 @@
 //! What a process is, and what is learned of one.
 
+pub(crate) mod births;
 pub(crate) mod known;
 pub(crate) mod runtime;
 pub(crate) mod turn;

@@ -15,7 +15,6 @@ use crate::process::ProcessId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{RuntimeKind, TaskRow};
 
 /// Most readers, repliers and makers of which is kept for which connection they were seen.
 const TASKS_MAX: usize = 1 << 20;
@@ -56,8 +55,6 @@ pub(super) struct ConnectionTasks {
     accepts: FxHashMap<EndpointId, Accept>,
     /// The last connection that each process accepted.
     newest: FxHashMap<ProcessId, EndpointId>,
-    /// When tasks were made of which no maker is known.
-    made: FxHashMap<TaskId, MonoNs>,
     has_lost: bool,
     /// On which connection each replied, how often, and its process.
     replied: FxHashMap<TaskId, (EndpointId, u32, ProcessId)>,
@@ -108,17 +105,6 @@ impl ConnectionTasks {
         self.accepts.remove(&flow);
     }
 
-    /// A runtime tells when a task was made, and perhaps not by which.
-    pub(super) fn made(&mut self, r: &TaskRow) {
-        if r.runtime != RuntimeKind::None
-            && r.parent == TaskId::UNKNOWN
-            && r.start.0 != 0
-            && self.made.len() < TASKS_MAX
-        {
-            self.made.insert(r.task, r.start);
-        }
-    }
-
     /// Whether there is no room for another one that replies.
     pub(super) fn is_full_for(&self, task: TaskId) -> bool {
         self.replied.len() >= TASKS_MAX && !self.replied.contains_key(&task)
@@ -144,7 +130,7 @@ impl ConnectionTasks {
         self.works(lineage, e.flow, task);
         let of_reader: SmallVec<[TaskId; 8]> = lineage.makers(e.actor).map(|(maker, _)| maker).collect();
         if of_reader.is_empty() && e.actor != e.task {
-            let made = lineage.made_at(task).or_else(|| self.made.get(&task).copied());
+            let made = lineage.births().at(task);
             let is_its = made.and_then(|made| self.accepts.get(&e.flow)?.is_for(made));
             self.by_moment.extend(is_its.map(|is_its| (task, is_its)));
         }

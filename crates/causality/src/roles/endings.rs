@@ -7,12 +7,19 @@ use crate::conditions::holds;
 use crate::exchange::Exchange;
 use crate::lineage::Lineage;
 use crate::process::ProcessId;
+use crate::process::births::Births;
+use std::sync::Arc;
 use wakepath_model::ids::TaskId;
 
 impl Roles {
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
     pub fn works_for_others(&self, task: TaskId) -> bool {
         self.logical_tasks.works_for_others(task)
+    }
+
+    /// Who made which task, as was learned.
+    pub(crate) fn births(&self) -> &Arc<Births> {
+        self.logical_tasks.births()
     }
 
     /// Whether a logical task, or what made it, was told to work for others.

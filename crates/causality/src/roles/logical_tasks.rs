@@ -5,16 +5,17 @@ use super::connection_tasks::ConnectionTasks;
 use super::habits::{HabitId, HabitTable};
 use super::resumed::{Answer, Resumed};
 use crate::conditions::holds;
-use crate::dense::PerTask;
 use crate::errands::Errands;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::{Basis, Ends, Known, Line, Lineage, is_over};
 use crate::process::ProcessId;
-use crate::process::runtime::{Traits, traits};
+use crate::process::births::Births;
+use crate::process::runtime::traits;
 use crate::tenures::Tenures;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{HandoverRow, Life, PollRow, RuntimeKind, StreamRow, TaskRow};
+use wakepath_model::rows::{HandoverRow, Life, PollRow, StreamRow, TaskRow};
 
 /// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
 const ANSWERS_MAX: usize = 1 << 20;
@@ -26,8 +27,6 @@ struct ForOthers {
     seen: FxHashSet<TaskId>,
     /// As their runtime was seen to hand on what came of them, or of what they made.
     told: FxHashSet<TaskId>,
-    /// Of which runtime each logical task is.
-    runtimes: PerTask<RuntimeKind>,
     /// Those that were made after a reply, by the one that replied, and called.
     after_reply: FxHashSet<TaskId>,
     /// Those that were made for a request which did not wait for them.
@@ -138,6 +137,11 @@ impl LogicalTasks {
         self.of.get(&(e.flow, e.request_start)).copied()
     }
 
+    /// Who made which task.
+    pub(super) fn births(&self) -> &Arc<Births> {
+        self.lineage.births()
+    }
+
     /// Which task was made for a request, since what it made replied to that, and to no other.
     pub(super) fn head(&self, e: &Exchange) -> Option<TaskId> {
         self.heads.get(&(e.flow, e.request_start)).copied()
@@ -157,7 +161,7 @@ impl LogicalTasks {
 
     /// What the task works for that makes a call, where its runtime has loops with a thread each.
     fn of_loop(&self, e: &Exchange) -> Option<Line> {
-        if !traits(self.for_others.runtimes.get(e.actor)).has_loops {
+        if !self.lineage.births().traits(e.actor).has_loops {
             return None;
         }
         match self.lineage.of(e.actor, e.began) {
@@ -328,7 +332,7 @@ impl LogicalTasks {
     pub(super) fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
         if let Some(&task) = self.of.get(&(e.flow, e.request_start)).filter(|_| e.replied)
-            && traits(self.for_others.runtimes.get(task)).is_named_by_last_part
+            && self.lineage.births().traits(task).is_named_by_last_part
             && !holds("born.told_to_the_end", e.reply_actor == task)
         {
             self.for_others.seen.extend([task, e.reply_actor].into_iter().filter(|&t| t != e.reply_task));
@@ -372,14 +376,9 @@ impl LogicalTasks {
     /// A step in a task's life.
     pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow, habits: &mut HabitTable) {
         self.lineage.task(xs, r);
-        let traits = traits(r.runtime);
-        if traits != Traits::default() {
-            *self.for_others.runtimes.entry(r.task) = r.runtime;
-        }
-        if traits.has_loops {
+        if traits(r.runtime).has_loops {
             self.for_others.resumed.has_loops();
         }
-        self.connection_tasks.made(r);
         self.ends.task(&self.lineage, r);
         if r.what == Life::ForOthers {
             self.for_others.told.insert(r.task);
@@ -409,12 +408,11 @@ impl LogicalTasks {
         heads.retain(|_, task| holds("born.leads_to_one", !for_others.seen.contains(task)));
         for_others.after_reply = FxHashSet::default();
         for_others.resumed = Resumed::default();
-        for_others.runtimes = PerTask::default();
         self.tenures.finish(habits);
         self.errands = Errands::default();
         self.connection_tasks.finish(habits);
         self.leads_to = FxHashMap::default();
-        self.lineage = Lineage::default();
+        self.lineage = Lineage::knowing(Arc::clone(self.lineage.births()));
         self.last = FxHashMap::default();
     }
 }
