@@ -21,9 +21,10 @@ use crate::conditions::holds;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::of_tasks::OfTasks;
 use crate::process::ProcessId;
+use crate::process::dials::Dial;
 use crate::process::known::{Known, Process, Rest};
 use consumers::Consumers;
-use doing::{Activity, Asked, Dial, Doing, Epoll, Replied, Unanswered, UnderWay};
+use doing::{Activity, Asked, Doing, Epoll, Replied, Unanswered, UnderWay};
 use logical_tasks::LogicalTasks;
 use rustc_hash::FxHashMap;
 use wakepath_model::defects;
@@ -385,13 +386,10 @@ impl Roles {
 
     /// A connection that was being made is used, or gone.
     fn dialled(&mut self, flow: EndpointId, is_used: bool) -> Option<Dial> {
-        let dial = self.under_way.dials.remove(&flow)?;
-        let process = self.process_of(dial.by);
-        let under_way = &mut self.known.at(process).now.dialling;
-        if is_used && *under_way > 1 {
-            self.habits.at(process).cases(HabitId::DialsForOne, 1);
+        let dial = self.under_way.dials.end(flow)?;
+        if is_used && self.under_way.dials.count(dial.process) > 0 {
+            self.habits.at(dial.process).case_if(HabitId::DialsForOne, true);
         }
-        *under_way = under_way.saturating_sub(1);
         Some(dial)
     }
 

@@ -1,6 +1,6 @@
 //! What is known of a host's tasks, processes and exchanges up to now: what rules ask.
 
-use super::domain::{Dial, Domain};
+use super::domain::Domain;
 use super::request_set::SetId;
 use super::state::State;
 use super::tenure::Tenure;
@@ -10,6 +10,7 @@ use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::Lineage;
 use crate::of_tasks::OfTasks;
 use crate::process::ProcessId;
+use crate::process::dials::Dials;
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -38,7 +39,7 @@ pub(super) struct Facts<'a> {
     /// A request was put off.
     pub(super) puts_off: bool,
     /// Connections that are made and not used yet.
-    pub(super) dials: FxHashMap<EndpointId, Dial>,
+    pub(super) dials: Dials,
     /// The poll whose inputs come next: its task, and until when it was told to wait (ns).
     pub(super) last_poll: (TaskId, u64),
 }
@@ -56,7 +57,7 @@ impl<'a> Facts<'a> {
             shared_flows: 0,
             shared_from,
             puts_off: false,
-            dials: FxHashMap::default(),
+            dials: Dials::default(),
             last_poll: (TaskId::UNKNOWN, 0),
         }
     }
@@ -191,7 +192,7 @@ impl<'a> Facts<'a> {
     /// For which request a task goes on when a flow can be written to: the one that the flow was connected for, or
     /// whose reply is on its way there.
     pub(super) fn writes_for(&self, xs: &Slab, flow: EndpointId, task: TaskId) -> Option<ExId> {
-        if let Some(x) = self.dials.get(&flow).and_then(|d| d.of) {
+        if let Some(x) = self.dials.get(flow).and_then(|d| d.of) {
             return Some(x).filter(|&x| self.is_open(xs, x));
         }
         let held = self.on_flow(flow).iter().filter(|&&x| self.is_member(x, SetId::Held(task)));

@@ -369,7 +369,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn refused(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, error: i32) {
         let refusal = self.out.refused(flow, task, at, error);
-        let of = match self.facts.dials.get(&flow) {
+        let of = match self.facts.dials.get(flow) {
             Some(dial) => dial.of,
             None => match self.decide(xs, task, flow, at).0 {
                 Parent::Of(x, _) => Some(x),

@@ -1,10 +1,11 @@
 //! What roles learn of exchanges, step by step.
 
 use super::Roles;
-use super::doing::{Asked, Dial, Doing, Taken};
+use super::doing::{Asked, Doing, Taken};
 use super::habits::HabitId;
 use crate::exchange::{ExId, Side, Sign, Slab, Steps};
 use crate::process::ProcessId;
+use crate::process::dials::Dial;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::OPEN;
 
@@ -190,7 +191,8 @@ impl Steps for Roles {
         let now = &mut self.known.at(process).now;
         if let Some(open) = &mut now.open {
             *open = open.saturating_sub(1);
-            self.habits.at(process).exception_if(HabitId::DialsForOne, now.dialling > *open);
+            let is_more = self.under_way.dials.count(process) > *open as usize;
+            self.habits.at(process).exception_if(HabitId::DialsForOne, is_more);
         }
         if let Some(doing) = self.doing.get_mut(e.actor) {
             doing.held.retain(|&h| h != x);
@@ -207,11 +209,10 @@ impl Steps for Roles {
     }
 
     fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
-        let dial = Dial { by: task, of: self.maker(task, at) };
-        if self.under_way.dials.insert(flow, dial).is_none() {
+        let (of, process) = (self.maker(task, at), self.process_of(task));
+        let dial = Dial { of, by: task, process, since: at, ..Dial::default() };
+        if self.under_way.dials.begin(flow, dial) {
             self.doing.or_default(task).activity.has_dialled = true;
-            let process = self.process_of(task);
-            self.known.at(process).now.dialling += 1;
             self.called(task, flow, at, true);
         }
     }

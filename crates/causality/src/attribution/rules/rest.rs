@@ -44,7 +44,7 @@ impl Facts<'_> {
         let is_kept = self.roles.keeps_connections(process);
         let waits_on = |x: ExId| self.is_open(xs, x) && (!is_kept || self.state(x).request.outstanding == 1);
         let mut is_answered = false;
-        let of = match self.dials.get(&r.flow).and_then(|d| d.of) {
+        let of = match self.dials.get(r.flow).and_then(|d| d.of) {
             _ if r.kind != InputKind::Write => None,
             Some(x) => {
                 is_answered = is_kept;
