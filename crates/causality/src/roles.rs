@@ -132,7 +132,7 @@ impl Roles {
     /// A poll returned.
     pub fn poll(&mut self, r: &PollRow) {
         let process = self.process_of(r.task);
-        self.logical_tasks.polled(r, process);
+        self.logical_tasks.polled(r, process, &mut self.habits);
         let Doing { activity, held, .. } = self.doing.or_default(r.task);
         let given_by = if r.ready > 0 && r.fd >= 0 { r.fd.saturating_add(1) } else { 0 };
         let asked_by = activity.epoll.asked_by;

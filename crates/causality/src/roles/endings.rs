@@ -29,7 +29,7 @@ impl Roles {
 
     /// Whether a task of the process that was made for a request, and did not reply to it, was seen to hand on to another.
     pub(crate) fn hands_on(&self, process: ProcessId) -> bool {
-        self.logical_tasks.hands_on(process)
+        !self.habits.of(process, HabitId::HandsNothingOn).is_kept()
     }
 
     /// The logical task that replies to a request, and to those of no other connection.

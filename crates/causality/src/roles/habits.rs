@@ -69,6 +69,9 @@ pub(crate) enum HabitId {
     /// Who replies to requests that another task read was made for their connection. A case: a reply of such a one. An exception: one of
     /// another task that replied again.
     MadeForConnection,
+    /// What a request makes hands on nothing to another request. An exception: one of its tasks got the answer to its call, and then that
+    /// other one went on.
+    HandsNothingOn,
     /// Of a way in which tasks are woken before they send: who woke one so is resumed with the answer, or made it. A case: that. An
     /// exception: it resumed another one.
     ResumesWhoAsked,
@@ -82,7 +85,7 @@ pub(crate) enum HabitId {
 }
 
 /// How many habits there are.
-const HABITS: usize = 25;
+const HABITS: usize = 26;
 
 /// How the habits of siblings become one's own.
 enum Merge {
@@ -117,6 +120,7 @@ impl HabitId {
         HabitId::HandsBack,
         HabitId::Background,
         HabitId::MadeForConnection,
+        HabitId::HandsNothingOn,
         HabitId::ResumesWhoAsked,
         HabitId::WokenByWhoAsks,
         HabitId::MadeForOneCall,
@@ -152,7 +156,7 @@ impl HabitId {
             H::HelpersAreAsked => &[H::HelpersAreAsked],
             H::Prompt | H::DialsForOne => return Merge::Always,
             H::Paired | H::EndsWithRequest | H::OneTaskReplies | H::CallsForOne => return Merge::Never,
-            H::HandsBack | H::Background | H::MadeForConnection => return Merge::Never,
+            H::HandsBack | H::Background | H::MadeForConnection | H::HandsNothingOn => return Merge::Never,
             H::ResumesWhoAsked | H::WokenByWhoAsks | H::MadeForOneCall | H::OneErrandAtATime => return Merge::Never,
         })
     }
@@ -335,6 +339,7 @@ mod tests {
         HandsBack,
         Background,
         MadeForConnection,
+        HandsNothingOn,
         ResumesWhoAsked,
         WokenByWhoAsks,
         MadeForOneCall,
