@@ -53,7 +53,7 @@ impl Errand {
 
     /// Whether a call was sent then.
     pub(crate) fn is_sent_by(&self, e: &Exchange) -> bool {
-        !self.wakings.is_empty() && (e.began..=e.taken).contains(&self.sent)
+        !self.wakings.is_empty() && (e.request.began..=e.request.taken).contains(&self.sent)
     }
 }
 
@@ -116,7 +116,7 @@ impl Errands {
 
     /// A task calls.
     pub(crate) fn called(&mut self, e: &Exchange, habits: &mut HabitTable) {
-        let Some(helper) = self.helpers.get_mut(&e.actor) else { return };
+        let Some(helper) = self.helpers.get_mut(&e.request.actor) else { return };
         let errand = std::mem::take(&mut helper.errand);
         helper.asked_by = if errand.is_sent_by(e) { errand.wakings } else { SmallVec::new() };
         helper.is_answered = false;
@@ -147,14 +147,14 @@ impl Errands {
 
     /// The answer to a call began.
     pub(crate) fn answered(&mut self, e: &Exchange) {
-        if let Some(helper) = self.helpers.get_mut(&e.actor) {
+        if let Some(helper) = self.helpers.get_mut(&e.request.actor) {
             helper.is_answered = true;
         }
     }
 
     /// A call is over.
     pub(crate) fn over(&mut self, e: &Exchange) {
-        if let Some(helper) = self.helpers.get_mut(&e.actor) {
+        if let Some(helper) = self.helpers.get_mut(&e.request.actor) {
             helper.under_way = helper.under_way.saturating_sub(1);
         }
     }

@@ -7,6 +7,7 @@
 
 use crate::conditions::holds;
 use crate::dense::PerTask;
+use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Exchange, Side, Slab};
 use crate::process::births::Births;
 use crate::process::runtime::traits;
@@ -170,8 +171,8 @@ struct Streams {
 
 impl Streams {
     fn keys(births: &Births, e: &Exchange) -> impl Iterator<Item = (TaskId, u64)> + use<> {
-        let is_stream = e.witness.0.is_stream();
-        let (reader, stream) = (e.actor, e.witness.1);
+        let is_stream = e.content.witness.0.is_stream();
+        let (reader, stream) = (e.request.actor, e.content.witness.1);
         let keys = [Some(reader), births.maker(reader)].into_iter().flatten();
         keys.filter(move |t| is_stream && *t != TaskId::UNKNOWN).map(move |t| (t, stream))
     }
@@ -340,8 +341,8 @@ impl Lineage {
     /// A task took a request.
     pub(crate) fn took(&mut self, xs: &Slab, x: ExId) {
         let e = xs.get(x);
-        if e.actor != e.task {
-            self.has(xs, x, e.actor);
+        if e.request.actor != e.request.task {
+            self.has(xs, x, e.request.actor);
             self.streams.took(&self.births, x, e);
         }
     }
@@ -349,7 +350,7 @@ impl Lineage {
     /// A message told what a request is that a task took.
     pub(crate) fn told(&mut self, xs: &Slab, x: ExId) {
         let e = xs.get(x);
-        if e.side == Side::Server && e.actor != e.task {
+        if e.side == Side::Server && e.request.actor != e.request.task {
             self.streams.took(&self.births, x, e);
         }
     }
@@ -378,7 +379,7 @@ impl Lineage {
     pub(crate) fn over(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
         let server = self.streams.over(&self.births, x, e);
-        for task in [e.actor, e.reply_actor].into_iter().chain(server) {
+        for task in [e.request.actor, e.reply.actor].into_iter().chain(server) {
             let takes = self.takes.get_mut(&task).map(|takes| takes.last.iter_mut());
             takes.into_iter().flatten().filter(|take| take.of == x).for_each(|take| take.over = take.over.min(at));
         }
@@ -404,7 +405,7 @@ impl Lineage {
             takes.last.remove(0);
             takes.has_forgotten = true;
         }
-        takes.last.push(Take { taken: xs.get(x).taken, of: x, over: MonoNs(u64::MAX) });
+        takes.last.push(Take { taken: xs.get(x).request.taken, of: x, over: MonoNs(u64::MAX) });
         takes
     }
 }
@@ -412,6 +413,6 @@ impl Lineage {
 /// Whether a request has its whole reply, or will never have it. A reply of which a protocol will tell the end may be sent in parts,
 /// between which its tasks go on; where none is known, nothing but what comes next tells.
 pub(crate) fn is_over(e: &Exchange) -> bool {
-    let is_untold = e.is_by_direction() && e.open_ended && e.reply_start != OPEN;
-    e.replied || e.cut || e.reset || is_untold
+    let is_untold = e.is_by_direction() && e.is(ExchangeFlag::OpenEnded) && e.reply.start != OPEN;
+    e.is(ExchangeFlag::Replied) || e.is(ExchangeFlag::Cut) || e.is(ExchangeFlag::Reset) || is_untold
 }

@@ -101,17 +101,17 @@ impl Roles {
         }
         asked.under_way += 1;
         p.connections.are_shared |= asked.under_way > 1;
-        self.doing.or_default(e.actor).activity.has_spare = p.now.spare > 0 || p.connections.are_shared;
+        self.doing.or_default(e.request.actor).activity.has_spare = p.now.spare > 0 || p.connections.are_shared;
         self.pairs(e, process, is_again);
-        let of = self.maker(e.actor, e.began);
+        let of = self.maker(e.request.actor, e.request.began);
         let p = self.known.at(process);
         let Some(open) = p.now.open else { return };
         p.now.asking += 1;
         if open == 0 {
-            p.calls.unasked_by_any = e.began;
+            p.calls.unasked_by_any = e.request.began;
         }
         if p.now.asking > open {
-            p.calls.fanned_out = e.began;
+            p.calls.fanned_out = e.request.began;
         }
         let place = x.place as usize;
         if self.under_way.calls.len() <= place {
@@ -310,8 +310,8 @@ impl Roles {
     /// A loop makes a call, on a connection that was used before where `is_again`: was it for the one request that it was
     /// given, and are its connections used so?
     fn pairs(&mut self, e: &Exchange, process: ProcessId, is_again: bool) {
-        let activity = self.doing.get(e.actor).map(|d| d.activity).unwrap_or_default();
-        let is_for_one = activity.is_given_one(e.began);
+        let activity = self.doing.get(e.request.actor).map(|d| d.activity).unwrap_or_default();
+        let is_for_one = activity.is_given_one(e.request.began);
         let connections = &mut self.known.at(process).connections;
         let last = connections.used(e.flow);
         let is_broken = !self.habits.of(process, HabitId::Paired).is_kept();

@@ -6,6 +6,7 @@ use super::state::State;
 use super::tenure::Tenure;
 use super::worker::Worker;
 use crate::conditions::holds;
+use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::Lineage;
 use crate::of_tasks::OfTasks;
@@ -107,7 +108,7 @@ impl<'a> Facts<'a> {
     /// Its reply has begun and only something else can end it: it asks for nothing more.
     pub(super) fn is_implicitly_ended(xs: &Slab, x: ExId) -> bool {
         let e = xs.get(x);
-        e.open_ended && e.reply_start != OPEN
+        e.is(ExchangeFlag::OpenEnded) && e.reply.start != OPEN
     }
 
     /// Whether the task is one that takes requests or makes calls.
@@ -131,7 +132,7 @@ impl<'a> Facts<'a> {
             }
             match found {
                 None => found = Some(x),
-                Some(f) if xs.get(f).flow == xs.get(x).flow && !xs.get(x).witness.0.names_exchange() => {
+                Some(f) if xs.get(f).flow == xs.get(x).flow && !xs.get(x).content.witness.0.names_exchange() => {
                     if xs.get(x).number < xs.get(f).number {
                         found = Some(x);
                     }
@@ -157,7 +158,7 @@ impl<'a> Facts<'a> {
     /// Since when it waits for the answer to its last call; 0 where it waits for something else.
     pub(super) fn waits_since(&self, xs: &Slab, x: ExId) -> MonoNs {
         let asking = self.state(x).request.calls.iter().rev().copied().find(|&y| self.is_open(xs, y));
-        asking.map_or(MonoNs(0), |y| xs.get(y).began)
+        asking.map_or(MonoNs(0), |y| xs.get(y).request.began)
     }
 
     /// Whether a pipelined request waits for the one before it on its flow: it was an input of its own, and nothing was
@@ -166,7 +167,9 @@ impl<'a> Facts<'a> {
         let e = xs.get(x);
         let process = self.state(x).process;
         let is_before = |y: &ExId| self.state(*y).process == process && xs.get(*y).number < e.number;
-        self.state(x).request.is_put_off && !e.witness.0.names_exchange() && self.on_flow(e.flow).iter().any(is_before)
+        self.state(x).request.is_put_off
+            && !e.content.witness.0.names_exchange()
+            && self.on_flow(e.flow).iter().any(is_before)
     }
 
     /// Whether a request may wait for the one before it on its flow.
@@ -184,9 +187,9 @@ impl<'a> Facts<'a> {
     /// Whether one read took another request too that is still open (from a TLS record, or where reads are not made short):
     /// that input was not one's alone.
     pub(super) fn is_beside_another(&self, xs: &Slab, task: TaskId, x: ExId) -> bool {
-        let (flow, taken) = (xs.get(x).flow, xs.get(x).taken);
+        let (flow, taken) = (xs.get(x).flow, xs.get(x).request.taken);
         let is_held = |y: ExId| self.is_member(y, SetId::Held(task));
-        self.on_flow(flow).iter().any(|&y| y != x && xs.get(y).taken == taken && is_held(y))
+        self.on_flow(flow).iter().any(|&y| y != x && xs.get(y).request.taken == taken && is_held(y))
     }
 
     /// For which request a task goes on when a flow can be written to: the one that the flow was connected for, or
@@ -216,6 +219,6 @@ impl<'a> Facts<'a> {
 
     /// Whether operations were lost while request `x` can have made a call at `at`.
     pub(super) fn is_lossy_since(&self, e: &Exchange, at: MonoNs) -> bool {
-        self.roles.is_lossy(e.taken, at)
+        self.roles.is_lossy(e.request.taken, at)
     }
 }

@@ -128,7 +128,9 @@ impl Facts<'_> {
     /// How many other requests its holder took by the same read.
     fn twins(&self, xs: &Slab, x: ExId) -> usize {
         let (holder, e) = (self.state(x).holder, xs.get(x));
-        let is_twin = |y: &&ExId| **y != x && xs.get(**y).taken == e.taken && self.is_member(**y, SetId::Held(holder));
+        let is_twin = |y: &&ExId| {
+            **y != x && xs.get(**y).request.taken == e.request.taken && self.is_member(**y, SetId::Held(holder))
+        };
         self.on_flow(e.flow).iter().filter(is_twin).count()
     }
 

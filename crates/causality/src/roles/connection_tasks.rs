@@ -147,8 +147,8 @@ impl ConnectionTasks {
 
     /// What is known of the making of a task that replied to a request that another one read.
     fn made(&self, lineage: &Lineage, e: &Exchange, task: TaskId) -> Made {
-        let of_reader: SmallVec<[TaskId; 8]> = lineage.makers(e.actor).map(|(maker, _)| maker).collect();
-        if of_reader.is_empty() && e.actor != e.task {
+        let of_reader: SmallVec<[TaskId; 8]> = lineage.makers(e.request.actor).map(|(maker, _)| maker).collect();
+        if of_reader.is_empty() && e.request.actor != e.request.task {
             let made = lineage.births().at(task);
             return match made.and_then(|made| self.accepts.get(&e.flow)?.is_for(made)) {
                 Some(true) => Made::ForConnection,

@@ -6,6 +6,7 @@ use super::habits::{HabitId, HabitTable};
 use super::resumed::{Answer, Resumed};
 use crate::conditions::holds;
 use crate::errands::Errands;
+use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::flags::{Flag, Flags};
 use crate::lineage::{Basis, Ends, Known, Line, Lineage, is_over};
@@ -158,7 +159,7 @@ impl LogicalTasks {
     /// The answer to a call began, or the call is over.
     pub(super) fn answered(&mut self, e: &Exchange, is_over: bool) {
         if is_over {
-            self.background.answered(e.actor, e.ended);
+            self.background.answered(e.request.actor, e.reply.ended);
             self.errands.over(e);
         } else {
             self.errands.answered(e);
@@ -172,7 +173,7 @@ impl LogicalTasks {
 
     /// Who replies to a request.
     pub(super) fn of(&self, e: &Exchange) -> Option<TaskId> {
-        self.replied.get(&(e.flow, e.request_start))?.by
+        self.replied.get(&(e.flow, e.request.start))?.by
     }
 
     /// Who made which task.
@@ -182,7 +183,7 @@ impl LogicalTasks {
 
     /// Which task was made for a request, since what it made replied to that, and to no other.
     pub(super) fn head(&self, e: &Exchange) -> Option<TaskId> {
-        self.replied.get(&(e.flow, e.request_start))?.head
+        self.replied.get(&(e.flow, e.request.start))?.head
     }
 
     /// A poll of a process's thread returned.
@@ -194,10 +195,10 @@ impl LogicalTasks {
 
     /// What the task works for that makes a call, where its runtime has loops with a thread each.
     fn of_loop(&self, e: &Exchange) -> Option<Line> {
-        if !self.lineage.births().traits(e.actor).has_loops {
+        if !self.lineage.births().traits(e.request.actor).has_loops {
             return None;
         }
-        match self.lineage.of(e.actor, e.began) {
+        match self.lineage.of(e.request.actor, e.request.began) {
             Known::Of(line) => Some(line),
             _ => None,
         }
@@ -211,21 +212,21 @@ impl LogicalTasks {
     /// A thread reads an answer.
     pub(super) fn hears(&mut self, e: &Exchange) {
         let answer = match self.of_loop(e) {
-            Some(line) if !line.answers => Some(Answer { task: e.actor, of: line.of, called: e.began }),
+            Some(line) if !line.answers => Some(Answer { task: e.request.actor, of: line.of, called: e.request.began }),
             _ => None,
         };
-        self.resumed.takes(e.reply_task, answer);
+        self.resumed.takes(e.reply.task, answer);
     }
 
     /// A request was taken.
     pub(super) fn took(&mut self, xs: &Slab, x: ExId) {
         self.lineage.took(xs, x);
         let e = xs.get(x);
-        self.resumed.takes(e.task, None);
-        if e.actor != e.task {
-            self.connection_tasks.works(&self.lineage, e.flow, e.actor);
+        self.resumed.takes(e.request.task, None);
+        if e.request.actor != e.request.task {
+            self.connection_tasks.works(&self.lineage, e.flow, e.request.actor);
         }
-        self.connection_tasks.read(e.flow, e.began);
+        self.connection_tasks.read(e.flow, e.request.began);
         // who replied last on this connection may do it again
         if let Some(&task) = self.last.get(&xs.get(x).flow) {
             self.lineage.answers(xs, x, task);
@@ -245,11 +246,11 @@ impl LogicalTasks {
     /// A task calls: after the end of the request that it was made for, it calls for somebody else, unless it is the one that
     /// replied.
     pub(super) fn called(&mut self, xs: &Slab, e: &Exchange, process: ProcessId, habits: &mut HabitTable) {
-        let is_after_its_end = match self.lineage.of(e.actor, e.began) {
+        let is_after_its_end = match self.lineage.of(e.request.actor, e.request.began) {
             Known::Of(line) if line.basis == Basis::AfterReply => {
-                let is_first = self.has_room_for(e.actor) && !self.is(e.actor, Is::CallingAfterReply);
+                let is_first = self.has_room_for(e.request.actor) && !self.is(e.request.actor, Is::CallingAfterReply);
                 if is_first {
-                    self.note(e.actor, Is::CallingAfterReply);
+                    self.note(e.request.actor, Is::CallingAfterReply);
                 }
                 // one that calls again may be a worker that lives on
                 !holds("background.calls_once", is_first)
@@ -259,16 +260,21 @@ impl LogicalTasks {
             Known::Nothing => false,
         };
         if let Some(line) = self.of_loop(e) {
-            let makers = self.lineage.makers(e.actor).map(|(maker, _)| maker);
-            self.resumed.calls(e.task, std::iter::once(e.actor).chain(makers), line.of, e.began);
+            let makers = self.lineage.makers(e.request.actor).map(|(maker, _)| maker);
+            self.resumed.calls(
+                e.request.task,
+                std::iter::once(e.request.actor).chain(makers),
+                line.of,
+                e.request.began,
+            );
         }
-        if !is_after_its_end || !self.may_be_background(e.actor, process) {
+        if !is_after_its_end || !self.may_be_background(e.request.actor, process) {
             if is_after_its_end {
-                self.note(e.actor, Is::ForOthers);
+                self.note(e.request.actor, Is::ForOthers);
             }
-            self.spawned_called(e.actor, process, is_after_its_end, habits);
+            self.spawned_called(e.request.actor, process, is_after_its_end, habits);
         }
-        self.tenures.called(e.actor, e.began);
+        self.tenures.called(e.request.actor, e.request.began);
         self.errands.called(e, habits);
     }
 
@@ -309,10 +315,10 @@ impl LogicalTasks {
             self.lineage.answers_not(x, last);
         }
         // who took it and replies is one that other rules know
-        if e.reply_actor != task || e.reply_task == task || e.actor == task {
+        if e.reply.actor != task || e.reply.task == task || e.request.actor == task {
             return;
         }
-        match self.lineage.of(task, e.reply_began) {
+        match self.lineage.of(task, e.reply.began) {
             Known::Of(line) if line.of != x && !line.answers => {
                 self.note(task, Is::ForOthers);
             }
@@ -326,7 +332,7 @@ impl LogicalTasks {
             habits.exception_if(HabitId::OneTaskReplies, true);
             return;
         }
-        self.replied.entry((e.flow, e.request_start)).or_default().by = Some(task);
+        self.replied.entry((e.flow, e.request.start)).or_default().by = Some(task);
         match self.connection_tasks.replied(&self.lineage, e, task, process) {
             None => {
                 self.note(task, Is::ForOthers);
@@ -340,7 +346,7 @@ impl LogicalTasks {
     /// to a reply to another request too.
     fn find_head(&mut self, xs: &Slab, x: ExId, task: TaskId) {
         let e = xs.get(x);
-        let request = (e.flow, e.request_start);
+        let request = (e.flow, e.request.start);
         let mut head = None;
         let mut is_after_its_end = true;
         let makers: SmallVec<[_; 8]> = self.lineage.makers(task).collect();
@@ -351,7 +357,7 @@ impl LogicalTasks {
                 self.note(maker, Is::ForOthers);
                 is_after_its_end = false;
             }
-            is_after_its_end &= made.is_some_and(|made| made > e.taken) && !self.lineage.has_requests(maker);
+            is_after_its_end &= made.is_some_and(|made| made > e.request.taken) && !self.lineage.has_requests(maker);
             head = if is_after_its_end { Some(maker) } else { head };
         }
         // what leads elsewhere is found out in any case
@@ -364,8 +370,8 @@ impl LogicalTasks {
     /// More of a reply is sent: where nobody is known who sent the first part, by who sends this one.
     pub(super) fn replies_on(&mut self, xs: &Slab, x: ExId, by: (TaskId, ProcessId), habits: &mut HabitTable) {
         let e = xs.get(x);
-        self.resumed.replies(e.reply_task, x, e.ended);
-        if e.reply_task != by.0 && self.of(e).is_none() {
+        self.resumed.replies(e.reply.task, x, e.reply.ended);
+        if e.reply.task != by.0 && self.of(e).is_none() {
             self.replied(xs, x, by, habits);
         }
     }
@@ -373,11 +379,11 @@ impl LogicalTasks {
     /// A request has its whole reply, or will never have it.
     pub(super) fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
-        if let Some(task) = self.of(e).filter(|_| e.replied)
+        if let Some(task) = self.of(e).filter(|_| e.is(ExchangeFlag::Replied))
             && self.lineage.births().traits(task).is_named_by_last_part
-            && !holds("born.told_to_the_end", e.reply_actor == task)
+            && !holds("born.told_to_the_end", e.reply.actor == task)
         {
-            for task in [task, e.reply_actor].into_iter().filter(|&t| t != e.reply_task) {
+            for task in [task, e.reply.actor].into_iter().filter(|&t| t != e.reply.task) {
                 self.note(task, Is::ForOthers);
             }
         }

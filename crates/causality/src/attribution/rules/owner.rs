@@ -55,30 +55,32 @@ impl Facts<'_> {
     /// are under way, each was made beside another, and that is asked first.
     pub(in crate::attribution) fn doubt_dial(&mut self, y: ExId, call: &Exchange, process: ProcessId) {
         let Some(only) = self.dials.only(process) else { return };
-        let is_new = |dial: &&Dial| !dial.doubted.contains(&call.protocol);
+        let is_new = |dial: &&Dial| !dial.doubted.contains(&call.content.protocol);
         let of = self.dials.get(only).filter(is_new).and_then(|dial| dial.of);
         if of.is_some_and(|x| self.is_candidate(x, y)) {
-            self.dials.doubt(only, call.protocol);
+            self.dials.doubt(only, call.content.protocol);
         }
     }
 
     /// Whether the request for which a connection was made may have got another one meanwhile: it made a call of the same protocol, or may
     /// have.
     fn may_have_got_another(&self, xs: &Slab, dial: &Dial, x: ExId, call: &Exchange) -> bool {
-        let is_like = |y: &&ExId| xs.is_live(**y) && xs.get(**y).protocol == call.protocol;
-        let is_later = |y: &ExId| xs.get(*y).began >= dial.since;
+        let is_like = |y: &&ExId| xs.is_live(**y) && xs.get(**y).content.protocol == call.content.protocol;
+        let is_later = |y: &ExId| xs.get(*y).request.began >= dial.since;
         let request = &self.state(x).request;
         // what was known of before was made before
         let since = request.calls.get(dial.calls_before..).unwrap_or_default();
-        request.overflow || dial.doubted.contains(&call.protocol) || since.iter().filter(is_like).any(is_later)
+        request.overflow || dial.doubted.contains(&call.content.protocol) || since.iter().filter(is_like).any(is_later)
     }
 
     /// The request whose a connection's first use is, by a call, and how that is known.
     pub(in crate::attribution) fn owner(&self, xs: &Slab, dial: &Dial, call: &Exchange) -> Option<(ExId, Rule)> {
         let x = dial.of.filter(|&x| self.is_open(xs, x))?;
-        let (process, at) = (dial.process, call.began);
-        let is_its_own = || dial.by == call.actor || self.lineage.makers(dial.by).any(|(maker, _)| maker == call.actor);
-        if !holds("owner.used_by_who_made_it", call.actor == call.task || is_its_own()) {
+        let (process, at) = (dial.process, call.request.began);
+        let is_its_own = || {
+            dial.by == call.request.actor || self.lineage.makers(dial.by).any(|(maker, _)| maker == call.request.actor)
+        };
+        if !holds("owner.used_by_who_made_it", call.request.actor == call.request.task || is_its_own()) {
             return None;
         }
         let is_pool = self.roles.keeps_connections(process);

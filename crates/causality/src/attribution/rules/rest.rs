@@ -90,7 +90,7 @@ impl Facts<'_> {
         if several || roles.calls_of_its_own(process) || at <= roles.unseen_until(process) {
             return 0;
         }
-        let is_sure = |y: &&ExId| self.is_asking(xs, **y) && !roles.is_lossy(xs.get(**y).began, at);
+        let is_sure = |y: &&ExId| self.is_asking(xs, **y) && !roles.is_lossy(xs.get(**y).request.began, at);
         let doubtful = self.domains.get(process.leader()).and_then(|d| d.doubtful.as_ref());
         doubtful.map_or(0, |calls| calls.iter().filter(is_sure).count())
     }
