@@ -4,6 +4,7 @@ use crate::each::End;
 use crate::names::{Names, remote};
 use crate::requests::{failed, has_failed, went_wrong};
 use crate::why::KindName;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::{Request, Span};
 
 /// What requests differ by.
@@ -88,9 +89,9 @@ pub fn visit(
     }
     for (n, span) in r.spans.iter().enumerate() {
         if let Some(h) = &span.callee {
-            let tgid = names.tgid(h.host, h.exchange.task);
+            let tgid = names.tgid(h.host, h.exchange.request.task);
             if tgid != 0 && wants(Attribute::Process) {
-                take(Attribute::Process, format!("{}/{tgid}", names.program(h.host, h.exchange.task)));
+                take(Attribute::Process, format!("{}/{tgid}", names.program(h.host, h.exchange.request.task)));
             }
             if wants(Attribute::Host) {
                 take(Attribute::Host, names.host(h.host).to_owned());
@@ -112,7 +113,7 @@ fn outcome(root: &Span) -> &'static str {
     let Some(e) = root.callee.as_ref().or(root.caller.as_ref()).map(|h| &h.exchange) else { return "unknown" };
     match () {
         () if went_wrong(e) => "error",
-        () if e.replied && !e.one_way && failed(e) == Some(false) => "ok",
+        () if e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::OneWay) && failed(e) == Some(false) => "ok",
         () => "unknown",
     }
 }
@@ -125,9 +126,9 @@ fn reply(root: &Span) -> Option<String> {
         End::Reset => Some("reset".into()),
         End::Cut => Some("cut".into()),
         End::Unfinished => Some("unfinished".into()),
-        End::Answered if e.status != 0 => Some(e.status.to_string()),
+        End::Answered if e.content.status != 0 => Some(e.content.status.to_string()),
         End::Answered if has_failed(e) => Some("failed".into()),
-        End::Answered if e.replied && !e.outcome_unknown => Some("no error".into()),
+        End::Answered if e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::OutcomeUnknown) => Some("no error".into()),
         End::Answered => None,
     }
 }
@@ -135,7 +136,7 @@ fn reply(root: &Span) -> Option<String> {
 /// Who asked; `None` where not even an address is known.
 fn client(root: &Span, names: &Names<'_>) -> Option<String> {
     if let Some(h) = &root.caller {
-        return Some(names.program(h.host, h.exchange.task).to_owned()).filter(|program| program != "?");
+        return Some(names.program(h.host, h.exchange.request.task).to_owned()).filter(|program| program != "?");
     }
     let mut place = root.callee.as_ref()?.place;
     // each connection has another

@@ -72,7 +72,7 @@ pub fn critical_path(folder: &Folder, index: &Index, request: &Request) -> Criti
     match (&root.callee, &root.caller) {
         (Some(callee), _) => {
             let start = c.start(callee);
-            c.walk.start_at(index.common(callee.host, callee.exchange.ended));
+            c.walk.start_at(index.common(callee.host, callee.exchange.reply.ended));
             c.enter(0, 0, callee, start);
             c.run();
         }
@@ -84,8 +84,8 @@ pub fn critical_path(folder: &Folder, index: &Index, request: &Request) -> Criti
             c.run();
         }
         (None, Some(caller)) => {
-            c.walk.start_at(index.common(caller.host, caller.exchange.ended));
-            let began = index.common(caller.host, caller.exchange.began);
+            c.walk.start_at(index.common(caller.host, caller.exchange.reply.ended));
+            let began = index.common(caller.host, caller.exchange.request.began);
             c.walk.place(0, Some(0), None);
             c.walk.back_until(answerer(caller), began, unanswered(index, caller));
         }
@@ -98,7 +98,7 @@ fn calls(index: &Index, request: &Request) -> Vec<(u32, CommonNs, u32)> {
     let mut calls = Vec::with_capacity(request.spans.len());
     for (i, s) in request.spans.iter().enumerate() {
         if let (Some(parent), Some(caller)) = (s.parent, &s.caller) {
-            calls.push((parent, index.common(caller.host, caller.exchange.ended), i as u32));
+            calls.push((parent, index.common(caller.host, caller.exchange.reply.ended), i as u32));
         }
     }
     calls.sort_unstable();
@@ -109,7 +109,7 @@ fn calls(index: &Index, request: &Request) -> Vec<(u32, CommonNs, u32)> {
 fn outstanding(index: &Index, request: &Request) -> Outstanding {
     let callers = request.spans.iter().filter_map(|s| s.caller.as_ref());
     let asked = callers.map(|c| {
-        let [began, ended] = [c.exchange.began, c.exchange.ended].map(|at| index.common(c.host, at));
+        let [began, ended] = [c.exchange.request.began, c.exchange.reply.ended].map(|at| index.common(c.host, at));
         (c.host, c.exchange.flow, began, ended)
     });
     Outstanding::of(asked.collect())
@@ -132,7 +132,10 @@ impl Critical<'_> {
     /// Arrival of a span's first byte; what arrived before the previous reply left waited after it.
     fn start(&self, callee: &Half) -> CommonNs {
         let e = &callee.exchange;
-        self.common(callee.host, if e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began })
+        self.common(
+            callee.host,
+            if e.request.arrived.0 != 0 { e.request.arrived.min(e.request.began) } else { e.request.began },
+        )
     }
 
     /// How a span is known to be its caller's: by the weaker of its two links, since both must hold.
@@ -148,18 +151,18 @@ impl Critical<'_> {
         let from = self.calls.partition_point(|c| c.0 < span);
         let to = self.calls.partition_point(|c| c.0 <= span);
         let start = self.start(callee).max(floor);
-        let taken = self.common(host, e.taken).max(start);
-        let last = if e.reply_task == TaskId::UNKNOWN { e.task } else { e.reply_task };
+        let taken = self.common(host, e.request.taken).max(start);
+        let last = if e.reply.task == TaskId::UNKNOWN { e.request.task } else { e.reply.task };
         self.stack.push(Frame {
             span,
             depth,
             taken,
-            began: self.common(host, e.began).clamp(start, taken),
+            began: self.common(host, e.request.began).clamp(start, taken),
             start,
-            taker: (host, e.task),
+            taker: (host, e.request.task),
             is_on_wire: false,
             task: (host, last),
-            actor: if e.reply_task == TaskId::UNKNOWN { e.actor } else { e.reply_actor },
+            actor: if e.reply.task == TaskId::UNKNOWN { e.request.actor } else { e.reply.actor },
             entry: e.flow,
             calls: from..to,
             outstanding: None,
@@ -169,8 +172,8 @@ impl Critical<'_> {
     /// When a call was sent and answered, at its caller.
     fn sides(&self, span: &Span) -> (CommonNs, CommonNs) {
         let caller = span.caller.as_ref().or(span.callee.as_ref()).expect("a span has a side");
-        let began = self.common(caller.host, caller.exchange.began);
-        (began, self.common(caller.host, caller.exchange.ended).max(began))
+        let began = self.common(caller.host, caller.exchange.request.began);
+        (began, self.common(caller.host, caller.exchange.reply.ended).max(began))
     }
 
     /// Goes down into a span that a sniffer alone saw, from the cursor back: the reply's way, the server's time.
@@ -212,7 +215,7 @@ impl Critical<'_> {
     /// Who read a span's request.
     fn reader(&self, span: u32) -> TaskId {
         let callee = &self.request.spans[span as usize].callee;
-        callee.as_ref().map_or(TaskId::UNKNOWN, |c| c.exchange.actor)
+        callee.as_ref().map_or(TaskId::UNKNOWN, |c| c.exchange.request.actor)
     }
 
     fn run(&mut self) {
@@ -264,26 +267,26 @@ impl Critical<'_> {
             self.stack.push(f);
             return;
         };
-        let ended = self.common(caller.host, caller.exchange.ended).max(f.taken);
-        let began = self.common(caller.host, caller.exchange.began).max(f.taken);
+        let ended = self.common(caller.host, caller.exchange.reply.ended).max(f.taken);
+        let began = self.common(caller.host, caller.exchange.request.began).max(f.taken);
         self.own(&f, ended);
         self.unread(&f, caller, began);
         let depth = f.depth.saturating_add(1);
         self.walk.place(depth, Some(call), self.evidence(call));
         if !f.is_on_wire {
-            f.task = (caller.host, caller.exchange.task);
-            f.actor = caller.exchange.actor;
+            f.task = (caller.host, caller.exchange.request.task);
+            f.actor = caller.exchange.request.actor;
         }
         let e = &caller.exchange;
         self.walk.in_name_of(logical(
             answerer(caller).1,
-            if e.reply_task == TaskId::UNKNOWN { e.actor } else { e.reply_actor },
+            if e.reply.task == TaskId::UNKNOWN { e.request.actor } else { e.reply.actor },
         ));
         match (&span.callee, sniffed(span)) {
             (Some(callee), _) => {
-                let answered = self.common(callee.host, callee.exchange.ended).clamp(began, ended.max(began));
-                let by = Some((callee.host, callee.exchange.reply_task));
-                let sender = (callee.host, callee.exchange.flow, callee.exchange.reply_end as u32);
+                let answered = self.common(callee.host, callee.exchange.reply.ended).clamp(began, ended.max(began));
+                let by = Some((callee.host, callee.exchange.reply.task));
+                let sender = (callee.host, callee.exchange.flow, callee.exchange.reply.end as u32);
                 let message = Message { by, from: Some(sender), ..Message::NOTHING };
                 self.walk.back_until(answerer(caller), answered, message);
                 f.outstanding = Some(call);
@@ -316,11 +319,11 @@ impl Critical<'_> {
         let request = self.request;
         let span = &request.spans[call as usize];
         let Some(caller) = &span.caller else { return };
-        let began = self.common(caller.host, caller.exchange.began).max(f.taken);
-        let task = (caller.host, caller.exchange.task);
+        let began = self.common(caller.host, caller.exchange.request.began).max(f.taken);
+        let task = (caller.host, caller.exchange.request.task);
         self.walk.place(f.depth.saturating_add(1), Some(call), self.evidence(call));
         // its first byte is what the server saw arrive
-        let sender = (caller.host, caller.exchange.flow, (caller.exchange.request_start as u32).wrapping_add(1));
+        let sender = (caller.host, caller.exchange.flow, (caller.exchange.request.start as u32).wrapping_add(1));
         let message = Message { by: Some(task), from: Some(sender), ..Message::NOTHING };
         self.walk.put(task, began, State::Network, message, Some(remote(&caller.place)));
         self.walk.place(f.depth, Some(f.span), self.evidence(f.span));
@@ -335,7 +338,7 @@ fn logical(task: TaskId, actor: TaskId) -> Option<TaskId> {
 /// Who received the last byte of an answer.
 fn answerer(caller: &Half) -> (HostId, TaskId) {
     let e = &caller.exchange;
-    (caller.host, if e.reply_task == TaskId::UNKNOWN { e.task } else { e.reply_task })
+    (caller.host, if e.reply.task == TaskId::UNKNOWN { e.request.task } else { e.reply.task })
 }
 
 /// What a sniffer saw of a span whose server nobody watches, where that can be laid into its caller's time.
@@ -346,7 +349,7 @@ fn sniffed(span: &Span) -> Option<&Wire> {
 /// What is known of an answer that nobody was seen to give: who should have taken the call, or that nobody watches there.
 fn unanswered(index: &Index, caller: &Half) -> Message {
     let e = &caller.exchange;
-    untaken::message(index, (caller.host, e.flow), e.began, e.ended).unwrap_or_else(unwatched)
+    untaken::message(index, (caller.host, e.flow), e.request.began, e.reply.ended).unwrap_or_else(unwatched)
 }
 
 fn unwatched() -> Message {

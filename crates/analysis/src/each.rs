@@ -8,6 +8,7 @@ use crate::why::{KindName, Reader, Recording, What, largest};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wakepath_causality::exchange::Exchange;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
@@ -32,10 +33,10 @@ impl End {
     /// Of a request by its exchange. A client that closes its end leaves, even where the server's attempt to reply is then reset.
     pub fn of(e: &Exchange) -> End {
         match e {
-            e if e.client.left.0 != 0 && !e.replied => End::ClientLeft,
-            e if e.reset => End::Reset,
-            e if e.cut && e.unfinished => End::Unfinished,
-            e if e.cut => End::Cut,
+            e if e.client.left.0 != 0 && !e.is(ExchangeFlag::Replied) => End::ClientLeft,
+            e if e.is(ExchangeFlag::Reset) => End::Reset,
+            e if e.is(ExchangeFlag::Cut) && e.is(ExchangeFlag::Unfinished) => End::Unfinished,
+            e if e.is(ExchangeFlag::Cut) => End::Cut,
             _ => End::Answered,
         }
     }
@@ -104,8 +105,8 @@ fn one(r: &Request, placed: Placed, largest: Option<(What, u64)>) -> One {
         began: placed.began,
         duration_ns: placed.duration_ns,
         kind: placed.kind,
-        status: root.map_or(0, |e| e.status),
-        failed: root.filter(|e| e.replied && !e.one_way).and_then(failed),
+        status: root.map_or(0, |e| e.content.status),
+        failed: root.filter(|e| e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::OneWay)).and_then(failed),
         end,
         complete: r.is_complete(),
         spans: r.spans.len() as u32,

@@ -47,8 +47,8 @@ pub fn of_request(folder: &Folder, r: &Request) -> Vec<SpanFaults> {
     let mut within: FxHashMap<HostId, (u64, u64)> = FxHashMap::default();
     for (i, s) in r.spans.iter().enumerate() {
         let Some(half) = &s.callee else { continue };
-        let (from, to) = (half.exchange.taken.0, half.exchange.ended.0);
-        served.entry((half.host, half.exchange.task)).or_default().push((i, from, to));
+        let (from, to) = (half.exchange.request.taken.0, half.exchange.reply.ended.0);
+        served.entry((half.host, half.exchange.request.task)).or_default().push((i, from, to));
         let bounds = within.entry(half.host).or_insert((from, to));
         *bounds = (bounds.0.min(from), bounds.1.max(to));
     }
@@ -71,7 +71,7 @@ pub fn of_request(folder: &Folder, r: &Request) -> Vec<SpanFaults> {
 /// Whether a call of span `parent` was under way.
 fn is_calling(r: &Request, parent: usize, host: HostId, at: MonoNs) -> bool {
     let calls = r.spans.iter().filter(|s| s.parent == Some(parent as u32)).filter_map(|s| s.caller.as_ref());
-    calls.filter(|c| c.host == host).any(|c| c.exchange.began <= at && at < c.exchange.ended)
+    calls.filter(|c| c.host == host).any(|c| c.exchange.request.began <= at && at < c.exchange.reply.ended)
 }
 
 impl SpanFaults {

@@ -6,6 +6,7 @@ use crate::critical_path::critical_path;
 use crate::selection::{Placed, Selection};
 use crate::why::{LeftOut, Reader, Recording};
 use std::collections::BTreeMap;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 
 /// Most stacks told apart; those that come later are joined by host and service.
@@ -75,7 +76,7 @@ pub fn flame(recording: &Recording<'_>, selection: &Selection, wants_others: boo
             false => return,
         };
         let reply = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).map(|h| &h.exchange);
-        if reply.is_none_or(|e| e.cut || e.reset || !e.replied) {
+        if reply.is_none_or(|e| e.is(ExchangeFlag::Cut) || e.is(ExchangeFlag::Reset) || !e.is(ExchangeFlag::Replied)) {
             flame.left_out.unanswered += 1;
         } else if !r.is_complete() {
             flame.left_out.incomplete += 1;

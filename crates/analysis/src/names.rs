@@ -328,7 +328,7 @@ impl<'f> Names<'f> {
         let mut out = String::new();
         match (&span.callee, &span.caller) {
             (Some(h), _) => {
-                out.push_str(self.program(h.host, self.serves(h.host, h.exchange.task, h.place.lport)));
+                out.push_str(self.program(h.host, self.serves(h.host, h.exchange.request.task, h.place.lport)));
                 if h.place.lport != 0 {
                     let _ = write!(out, ":{}", h.place.lport);
                 }
@@ -350,7 +350,11 @@ impl<'f> Names<'f> {
     /// What a span asked for: verb and target, or the protocol, or that it is opaque.
     pub fn asked(&self, h: &Half) -> String {
         let e = &h.exchange;
-        asked(self.text(h.host, e.protocol), self.text(h.host, e.verb), self.text(h.host, e.target))
+        asked(
+            self.text(h.host, e.content.protocol),
+            self.text(h.host, e.content.verb),
+            self.text(h.host, e.content.target),
+        )
     }
 }
 

@@ -27,6 +27,7 @@ use peers::{find_peers, serve_only};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use wakepath_causality::exchange::Exchange;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 use wakepath_flows::Place;
 use wakepath_graph::Index;
@@ -413,7 +414,7 @@ fn span_of(folder: &Folder, host: HostId) -> (MonoNs, MonoNs) {
 }
 
 fn is_open(e: &Exchange) -> bool {
-    e.cut && !e.replied && !e.reset
+    e.is(ExchangeFlag::Cut) && !e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::Reset)
 }
 
 /// Requests that asked to wait until something happens, and that it had not happened for.
@@ -444,7 +445,7 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
             return;
         }
         let e = &half.exchange;
-        let since = if e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
+        let since = if e.request.arrived.0 != 0 { e.request.arrived.min(e.request.began) } else { e.request.began };
         let age = |host: HostId, since: MonoNs| span_of(folder, host).1.0.saturating_sub(since.0);
         if awaits(&r) {
             awaiting.add(&r, age(half.host, since), names);
@@ -453,14 +454,14 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
         let (mut calls, mut holders, mut sessions, mut inner) = (Vec::new(), Vec::new(), Vec::new(), root);
         for s in &r.spans {
             if let Some(c) = s.caller.as_ref().filter(|c| is_open(&c.exchange)) {
-                calls.push(((c.host, c.exchange.task), (c.host, c.exchange.flow)));
+                calls.push(((c.host, c.exchange.request.task), (c.host, c.exchange.flow)));
                 inner = s;
             }
             if let Some(c) = s.callee.as_ref().filter(|c| is_open(&c.exchange)) {
-                let at = (c.host, c.exchange.task);
+                let at = (c.host, c.exchange.request.task);
                 holders.push(at);
-                if names.text(c.host, c.exchange.protocol) == sessions::POSTGRES {
-                    sessions.push((at, names.asked(c), age(c.host, c.exchange.began)));
+                if names.text(c.host, c.exchange.content.protocol) == sessions::POSTGRES {
+                    sessions.push((at, names.asked(c), age(c.host, c.exchange.request.began)));
                 }
                 inner = s;
             }
@@ -473,13 +474,13 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
             age_ns: age(half.host, since),
             queue: None,
             where_: (names.service(inner), asked),
-            task: inner.callee.as_ref().map(|h| (h.host, h.exchange.task)),
+            task: inner.callee.as_ref().map(|h| (h.host, h.exchange.request.task)),
             is_orphan: r.orphan.is_some(),
             left_ago_ns: (e.client.left.0 != 0).then(|| age(half.host, e.client.left)),
         };
         let untaken = inner.caller.as_ref().filter(|_| inner.callee.is_none());
         let untaken = untaken.map(|c| ((c.host, c.exchange.flow), c.place));
-        cuts.push(Cut { flight, end: (half.host, e.flow), began: e.began, calls, holders, sessions, untaken });
+        cuts.push(Cut { flight, end: (half.host, e.flow), began: e.request.began, calls, holders, sessions, untaken });
     };
     wakepath_causality::reconstruct(folder, out, |_, _, _, _| {});
     (cuts, awaiting)

@@ -9,6 +9,7 @@ use crate::names::Names;
 use crate::spans::{OpeningNs, Timed, lay_out};
 use std::collections::BTreeMap;
 use wakepath_causality::evidence::Gap;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::exchange::{Exchange, Wanted};
 use wakepath_causality::path::{Request, Span};
 use wakepath_model::ids::{CommonNs, StrId};
@@ -148,8 +149,8 @@ pub fn awaits(r: &Request) -> bool {
 pub fn opens(r: &Request, asked: &str) -> bool {
     let [root] = &r.spans[..] else { return false };
     root.callee.as_ref().or(root.caller.as_ref()).is_some_and(|h| {
-        let is_tunnel = asked.starts_with("CONNECT ") && (200..300).contains(&h.exchange.status);
-        h.exchange.status == 101 || is_tunnel || h.exchange.wanted == Wanted::Messages
+        let is_tunnel = asked.starts_with("CONNECT ") && (200..300).contains(&h.exchange.content.status);
+        h.exchange.content.status == 101 || is_tunnel || h.exchange.content.wanted == Wanted::Messages
     })
 }
 
@@ -203,18 +204,18 @@ pub fn kind_of(r: &Request, names: &Names<'_>) -> (String, String) {
 /// Whether the server failed, by its reply: 5xx, or an error of a protocol without codes. `None` where no reply that says
 /// so was read: none came, it is encrypted or of no known protocol, or that part of it was not recorded.
 pub fn failed(e: &Exchange) -> Option<bool> {
-    let is_known = e.failed || !e.outcome_unknown;
-    is_known.then_some(e.failed && (e.status >= 500 || e.status == 0))
+    let is_known = e.is(ExchangeFlag::Failed) || !e.is(ExchangeFlag::OutcomeUnknown);
+    is_known.then_some(e.is(ExchangeFlag::Failed) && (e.content.status >= 500 || e.content.status == 0))
 }
 
 /// Whether there is a whole reply that could say how it went.
 fn is_answered(e: &Exchange) -> bool {
-    e.replied && !e.one_way
+    e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::OneWay)
 }
 
 /// Whether nobody knows that an answer was due: none came, and of no known protocol is what was sent.
 fn may_be_one_way(e: &Exchange) -> bool {
-    e.protocol == StrId::EMPTY && !e.replied
+    e.content.protocol == StrId::EMPTY && !e.is(ExchangeFlag::Replied)
 }
 
 /// What a call met whose connection was reset before its answer was complete.
@@ -228,8 +229,11 @@ const UNREAD: &str = "answer not read";
 
 /// Whether a call's connection ended before its answer was complete, where the protocol owes one.
 fn is_unanswered(e: &Exchange) -> bool {
-    let is_owed = e.protocol != StrId::EMPTY && !e.one_way && !e.has_unclear_borders && !e.is_by_direction();
-    is_owed && (e.reset || e.cut) && !e.unfinished
+    let is_owed = e.content.protocol != StrId::EMPTY
+        && !e.is(ExchangeFlag::OneWay)
+        && !e.is(ExchangeFlag::UnclearBorders)
+        && !e.is_by_direction();
+    is_owed && (e.is(ExchangeFlag::Reset) || e.is(ExchangeFlag::Cut)) && !e.is(ExchangeFlag::Unfinished)
 }
 
 /// Whether the server of a call was still at it when its caller closed or reset the connection.
@@ -270,7 +274,8 @@ impl Kind {
         match end {
             End::Answered => {}
             End::ClientLeft => {
-                let began = if e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
+                let began =
+                    if e.request.arrived.0 != 0 { e.request.arrived.min(e.request.began) } else { e.request.began };
                 self.left += 1;
                 self.left_longest_ns = self.left_longest_ns.max(e.client.left.0.saturating_sub(began.0));
             }
@@ -279,9 +284,9 @@ impl Kind {
             End::Cut if may_be_one_way(e) => self.unreplied += 1,
             End::Cut => self.cut += 1,
         }
-        *self.statuses.entry(e.status).or_default() += 1;
+        *self.statuses.entry(e.content.status).or_default() += 1;
         let is_without_reply = matches!(end, End::ClientLeft | End::Reset);
-        let went_wrong = has_failed(e) || is_without_reply || (400..500).contains(&e.status);
+        let went_wrong = has_failed(e) || is_without_reply || (400..500).contains(&e.content.status);
         if went_wrong {
             self.first_failed = Some(self.first_failed.map_or(at, |first| first.min(at)));
         }
@@ -298,7 +303,7 @@ impl Tier {
         self.self_ns += t.self_ns;
         self.self_unsure_ns += if may_lack_calls { t.self_ns } else { 0 };
         self.queued_ns += t.queued_ns;
-        self.arrivals_unseen += u64::from(span.callee.as_ref().is_some_and(|h| h.exchange.arrived.0 == 0));
+        self.arrivals_unseen += u64::from(span.callee.as_ref().is_some_and(|h| h.exchange.request.arrived.0 == 0));
         self.unread_ns += t.unread_ns;
         self.unsent_ns += t.unsent_ns;
         self.opening.connect += t.opening.connect;
@@ -327,12 +332,13 @@ impl Kinds {
             let asked = span.caller.as_ref().filter(|h| is_unanswered(&h.exchange));
             let Some(half) = answered.or(asked) else { continue };
             let e = &half.exchange;
-            let is_told = span.callee.as_ref().is_some_and(|h| is_answered(&h.exchange) && !h.exchange.cut);
-            let error = match names.text(half.host, e.detail) {
+            let is_told =
+                span.callee.as_ref().is_some_and(|h| is_answered(&h.exchange) && !h.exchange.is(ExchangeFlag::Cut));
+            let error = match names.text(half.host, e.content.detail) {
                 _ if answered.is_none() && has_caller_left(span) => GIVEN_UP.to_owned(),
-                _ if answered.is_none() && e.reset => RESET.to_owned(),
+                _ if answered.is_none() && e.is(ExchangeFlag::Reset) => RESET.to_owned(),
                 _ if answered.is_none() => if is_told { UNREAD } else { UNANSWERED }.to_owned(),
-                "" if e.status != 0 => e.status.to_string(),
+                "" if e.content.status != 0 => e.content.status.to_string(),
                 class => class.to_owned(),
             };
             let kind = r.orphan.is_none().then(|| kind_of(r, names));
@@ -355,7 +361,7 @@ impl Kinds {
         let root = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref());
         let awaited = self.awaited.entry(key).or_default();
         awaited.count += 1;
-        awaited.answered += u64::from(root.is_some_and(|h| h.exchange.replied));
+        awaited.answered += u64::from(root.is_some_and(|h| h.exchange.is(ExchangeFlag::Replied)));
         awaited.longest_ns = awaited.longest_ns.max(lay_out(r).first().map_or(0, |t| t.duration_ns()));
     }
 
@@ -419,7 +425,8 @@ impl Kinds {
             let span = &r.spans[t.index as usize];
             let may_lack_calls = gaps.iter().any(|&(at, gap)| at == t.index && gap.hides_calls());
             let mut name = names.service(span);
-            if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.queued.is_queued())
+            if let Some(half) =
+                span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.content.queued.is_queued())
             {
                 let what = (name.clone(), names.asked(half));
                 if self.queued.len() < KINDS_MAX || self.queued.contains_key(&what) {
@@ -432,12 +439,12 @@ impl Kinds {
             if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()) {
                 // the thread that served one request may not be known, and that of another one is
                 if span.callee.is_some() && self.known_as.get(&name).is_none_or(Option::is_none) {
-                    let task = names.serves(half.host, half.exchange.task, half.place.lport);
+                    let task = names.serves(half.host, half.exchange.request.task, half.place.lport);
                     self.known_as.insert(name.clone(), names.known_as(half.host, task));
                 }
                 if span.parent.is_some() {
                     let seen = span.caller.as_ref().map_or(half, |caller| caller);
-                    let took = seen.exchange.ended.0.saturating_sub(seen.exchange.began.0).saturating_sub(t.after_ns);
+                    let took = seen.exchange.duration_ns().saturating_sub(t.after_ns);
                     let of = asked.entry((name.clone(), names.asked(half))).or_default();
                     *of = (of.0 + 1, of.1 + took);
                 }

@@ -8,6 +8,7 @@ use crate::selection::{Placed, Selection};
 use crate::spans::Timed;
 use std::collections::BTreeMap;
 use wakepath_causality::exchange::Exchange;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::Folder;
 
@@ -72,7 +73,9 @@ impl Calls {
     fn add(&mut self, e: &Exchange, t: &Timed, names: &Names<'_>) {
         self.durations.add(t.duration_ns());
         self.activity.add(names.common(t.host, t.start), names.common(t.host, t.end));
-        self.failed += u64::from(has_failed(e) || e.reset || (e.cut && !e.unfinished));
+        self.failed += u64::from(
+            has_failed(e) || e.is(ExchangeFlag::Reset) || (e.is(ExchangeFlag::Cut) && !e.is(ExchangeFlag::Unfinished)),
+        );
     }
 }
 

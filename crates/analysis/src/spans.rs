@@ -84,9 +84,9 @@ fn legs(s: &Span) -> Option<Legs> {
     let caller = caller.filter(|c| Some(c.host) == own).map(|c| &c.exchange);
     let at = |t: MonoNs| Some(t.0.saturating_add_signed(w.offset_ns?));
     Some(Legs {
-        out_ns: caller.and_then(|c| Some(at(from)?.saturating_sub(c.began.0))),
+        out_ns: caller.and_then(|c| Some(at(from)?.saturating_sub(c.request.began.0))),
         server_ns: w.reply_first.0.saturating_sub(from.0),
-        back_ns: caller.and_then(|c| Some(c.ended.0.saturating_sub(at(w.reply_first)?))),
+        back_ns: caller.and_then(|c| Some(c.reply.ended.0.saturating_sub(at(w.reply_first)?))),
     })
 }
 
@@ -111,7 +111,7 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
             && inner_host(&r.spans[p as usize]) == Some(c.host)
         {
             let of = &mut calls[p as usize];
-            of.push((c.exchange.began.0, c.exchange.ended.0));
+            of.push((c.exchange.request.began.0, c.exchange.reply.ended.0));
             if let Some(opening) = &c.exchange.client.opening {
                 of.extend(opening.answers().iter().chain([&opening.connect()]).map(|(a, b)| (a.0, b.0)));
             }
@@ -123,12 +123,13 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
         let e = &half.exchange;
         let served = s.callee.is_some();
         // what arrived before the previous reply left waited after it: that is queueing too
-        let start = if served && e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
-        let end = e.ended.max(e.began);
-        let queued_ns = if served { e.taken.0.saturating_sub(start.0) } else { 0 };
+        let start =
+            if served && e.request.arrived.0 != 0 { e.request.arrived.min(e.request.began) } else { e.request.began };
+        let end = e.reply.ended.max(e.request.began);
+        let queued_ns = if served { e.request.taken.0.saturating_sub(start.0) } else { 0 };
         let wire = legs(s);
         let mut self_ns = match (&s.wire, wire) {
-            _ if served => (end.0 - start.0).saturating_sub(union(&mut calls[i], e.taken.0, end.0) + queued_ns),
+            _ if served => (end.0 - start.0).saturating_sub(union(&mut calls[i], e.request.taken.0, end.0) + queued_ns),
             (Some(w), Some(legs)) => {
                 let to = w.reply_first.0;
                 legs.server_ns - union(&mut calls[i], to - legs.server_ns, to)
@@ -144,7 +145,7 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
         let between_ns = match (&s.caller, &s.callee) {
             _ if !served => wire.map(|w| (end.0 - start.0).saturating_sub(w.server_ns)),
             (Some(c), Some(_)) => {
-                let seen = c.exchange.ended.0.saturating_sub(c.exchange.began.0);
+                let seen = c.exchange.duration_ns();
                 Some(seen.saturating_sub(end.0 - start.0))
             }
             _ => None,
@@ -185,7 +186,7 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
 fn behind(parent: &Timed, inner: Option<HostId>, call: &Span) -> u64 {
     let Some(c) = call.caller.as_ref().filter(|c| c.host == parent.host && inner == Some(c.host)) else { return 0 };
     let replied = parent.end.0.saturating_sub(parent.after_ns);
-    c.exchange.ended.0.saturating_sub(c.exchange.began.0.max(replied))
+    c.exchange.reply.ended.0.saturating_sub(c.exchange.request.began.0.max(replied))
 }
 
 /// Length of the union of intervals, cut to `from..to`.

@@ -26,6 +26,7 @@ use crate::selection::{Placed, Selection};
 use crate::spans::lay_out;
 use std::collections::BTreeMap;
 use wakepath_causality::Learned;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
@@ -181,7 +182,7 @@ fn gather(
         };
         group.found += 1;
         let reply = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).map(|h| &h.exchange);
-        if reply.is_none_or(|e| e.cut || e.reset || !e.replied) {
+        if reply.is_none_or(|e| e.is(ExchangeFlag::Cut) || e.is(ExchangeFlag::Reset) || !e.is(ExchangeFlag::Replied)) {
             group.left_out.unanswered += 1;
             return;
         }
@@ -202,7 +203,11 @@ fn gather(
 /// incomplete.
 pub fn largest(recording: &Recording<'_>, reader: &Reader<'_>, r: &Request) -> Option<(What, u64)> {
     let reply = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).map(|h| &h.exchange)?;
-    if reply.cut || reply.reset || !reply.replied || !r.is_complete() {
+    if reply.is(ExchangeFlag::Cut)
+        || reply.is(ExchangeFlag::Reset)
+        || !reply.is(ExchangeFlag::Replied)
+        || !r.is_complete()
+    {
         return None;
     }
     let path = critical_path(recording.folder, recording.index, r);

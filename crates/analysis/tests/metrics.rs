@@ -9,6 +9,7 @@ use wakepath_analysis::metrics::{
     Counts, Metrics, MetricsOptions, NetworkCounts, Spread, Tally, Window, address, of_endpoints,
 };
 use wakepath_analysis::names::Names;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::CommonNs;
@@ -374,11 +375,12 @@ fn endpoints_tell_the_same_exchanges_as_requests_do() {
             for s in &r.spans {
                 if let Some(half) = &s.callee {
                     let e = &half.exchange;
-                    served += u64::from(e.replied);
-                    let began = if e.arrived.0 == 0 { e.began } else { e.arrived.min(e.began) };
-                    times.push(e.ended.0.saturating_sub(began.0));
+                    served += u64::from(e.is(ExchangeFlag::Replied));
+                    let began =
+                        if e.request.arrived.0 == 0 { e.request.began } else { e.request.arrived.min(e.request.began) };
+                    times.push(e.reply.ended.0.saturating_sub(began.0));
                 }
-                called += u64::from(s.caller.as_ref().is_some_and(|c| c.exchange.replied));
+                called += u64::from(s.caller.as_ref().is_some_and(|c| c.exchange.is(ExchangeFlag::Replied)));
             }
         };
         wakepath_causality::reconstruct(&folder, spans, |_, _, _, _| {});

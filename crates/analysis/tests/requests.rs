@@ -8,6 +8,7 @@ use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
 use wakepath_analysis::slices::{Slice, State};
 use wakepath_analysis::spans::lay_out;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
@@ -119,7 +120,11 @@ flow e A D
         let of =
             |is: &dyn Fn(&Slice) -> bool| -> u64 { slices.iter().filter(|s| is(s)).map(|s| s.duration_ns()).sum() };
         assert_eq!(of(&|s| s.state == State::Timer), 0, "{slices:?}");
-        let given_up = r.spans.iter().position(|s| s.caller.as_ref().is_some_and(|h| !h.exchange.replied)).expect("q1");
+        let given_up = r
+            .spans
+            .iter()
+            .position(|s| s.caller.as_ref().is_some_and(|h| !h.exchange.is(ExchangeFlag::Replied)))
+            .expect("q1");
         assert!(of(&|s| s.span == Some(given_up as u32)) >= 190_000, "{slices:?}");
     });
     assert_eq!(seen, 1);

@@ -3,11 +3,11 @@
 //! So clients work that have a task for each connection (hyper and what is built on it). Where the runtime tells who wakes whom
 //! (Tokio, where it has probes), each that woke the idle task before it sent may have asked. Why a task is woken shows by its kind and by the
 //! place in the program that wakes it: those that ask are resumed with the answer, and those that make room, or set a place free, are not.
-//! The first pass over a recording counts this for each such way.
+//! The first pass over a recording counts this for each such way, among the habits.
 
-use crate::conditions::holds;
 use crate::exchange::Exchange;
 use crate::process::ProcessId;
+use crate::roles::{HabitId, HabitTable};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -15,8 +15,6 @@ use wakepath_model::rows::HandoverRow;
 
 /// Most tasks of which is kept for whom they send: calls of those beyond stay open, unless others of their kind tell.
 const HELPERS_MAX: usize = 1 << 18;
-/// Most ways of all: those beyond are not known to ask.
-const ALL_WAYS_MAX: usize = 1 << 16;
 /// Most ways in which one of them is woken; what else wakes it is not known to ask.
 const WAYS_MAX: usize = 8;
 
@@ -55,7 +53,7 @@ impl Errand {
 
     /// Whether a call was sent then.
     pub(crate) fn is_sent_by(&self, e: &Exchange) -> bool {
-        !self.wakings.is_empty() && (e.began..=e.taken).contains(&self.sent)
+        !self.wakings.is_empty() && (e.request.began..=e.request.taken).contains(&self.sent)
     }
 }
 
@@ -76,38 +74,21 @@ struct Helper {
     is_answered: bool,
 }
 
-/// A way in which tasks of a kind are woken.
-#[derive(Clone, Copy, Default)]
-struct Way {
-    /// How often one resumed with the answer who had woken it so.
-    cases: u32,
-    /// It resumed another one.
-    resumes_others: bool,
-    /// No task woke it so, or one was made so that others woke.
-    is_unknown: bool,
-    /// One sent a request before it had the answer to the one before.
-    has_several: bool,
-    /// One that was made sent several: it may have taken up others' work.
-    goes_on: bool,
-}
-
-/// The errands of a recording.
+/// The errands of a recording, as far as they show habits.
 #[derive(Default)]
 pub(crate) struct Errands {
     helpers: FxHashMap<TaskId, Helper>,
-    /// By process.
-    ways: FxHashMap<(ProcessId, u64), Way>,
-}
-
-/// What is known of a way; `None` where there is no room for another one.
-fn way(ways: &mut FxHashMap<(ProcessId, u64), Way>, process: ProcessId, number: u64) -> Option<&mut Way> {
-    let key = (process, number);
-    (ways.len() < ALL_WAYS_MAX || ways.contains_key(&key)).then(|| ways.entry(key).or_default())
 }
 
 impl Errands {
     /// A task of a process was woken before it sent, or resumed by one that sends. `has_requests`: whether one takes requests itself.
-    pub(crate) fn handed_over(&mut self, r: &HandoverRow, process: ProcessId, has_requests: impl Fn(TaskId) -> bool) {
+    pub(crate) fn handed_over(
+        &mut self,
+        r: &HandoverRow,
+        process: ProcessId,
+        has_requests: impl Fn(TaskId) -> bool,
+        habits: &mut HabitTable,
+    ) {
         if r.is_empty == 0 {
             if self.helpers.len() < HELPERS_MAX || self.helpers.contains_key(&r.task) {
                 let helper = self.helpers.entry(r.task).or_default();
@@ -123,9 +104,10 @@ impl Errands {
             return;
         }
         for w in asked_by() {
-            let Some(way) = way(&mut self.ways, helper.process, w.way) else { continue };
-            way.cases += u32::from(w.by == r.task && helper.is_answered);
-            way.resumes_others |= w.by != r.task && (helper.is_answered || !is_who_asked);
+            let Some(way) = habits.at_way(helper.process, w.way) else { continue };
+            way.case_if(HabitId::ResumesWhoAsked, w.by == r.task && helper.is_answered);
+            let is_another = w.by != r.task && (helper.is_answered || !is_who_asked);
+            way.exception_if(HabitId::ResumesWhoAsked, is_another);
         }
         if helper.is_answered {
             helper.asked_by.clear();
@@ -133,8 +115,8 @@ impl Errands {
     }
 
     /// A task calls.
-    pub(crate) fn called(&mut self, e: &Exchange) {
-        let Some(helper) = self.helpers.get_mut(&e.actor) else { return };
+    pub(crate) fn called(&mut self, e: &Exchange, habits: &mut HabitTable) {
+        let Some(helper) = self.helpers.get_mut(&e.request.actor) else { return };
         let errand = std::mem::take(&mut helper.errand);
         helper.asked_by = if errand.is_sent_by(e) { errand.wakings } else { SmallVec::new() };
         helper.is_answered = false;
@@ -144,10 +126,10 @@ impl Errands {
             let is_unknown = w.by == TaskId::UNKNOWN;
             if is_unknown || w.is_birth {
                 let goes_on = w.is_birth && std::mem::replace(&mut helper.has_called_for_maker, true);
-                if let Some(way) = way(&mut self.ways, helper.process, w.way) {
-                    way.cases += u32::from(w.is_birth);
-                    way.is_unknown |= is_unknown;
-                    way.goes_on |= goes_on;
+                if let Some(way) = habits.at_way(helper.process, w.way) {
+                    way.case_if(HabitId::ResumesWhoAsked, w.is_birth);
+                    way.exception_if(HabitId::WokenByWhoAsks, is_unknown);
+                    way.exception_if(HabitId::MadeForOneCall, goes_on);
                 }
             }
             if !helper.ways.contains(&w.way) && helper.ways.len() < WAYS_MAX {
@@ -156,8 +138,8 @@ impl Errands {
         }
         if helper.under_way > 1 {
             for number in &helper.ways {
-                if let Some(way) = way(&mut self.ways, helper.process, *number) {
-                    way.has_several = true;
+                if let Some(way) = habits.at_way(helper.process, *number) {
+                    way.exception_if(HabitId::OneErrandAtATime, true);
                 }
             }
         }
@@ -165,25 +147,15 @@ impl Errands {
 
     /// The answer to a call began.
     pub(crate) fn answered(&mut self, e: &Exchange) {
-        if let Some(helper) = self.helpers.get_mut(&e.actor) {
+        if let Some(helper) = self.helpers.get_mut(&e.request.actor) {
             helper.is_answered = true;
         }
     }
 
     /// A call is over.
     pub(crate) fn over(&mut self, e: &Exchange) {
-        if let Some(helper) = self.helpers.get_mut(&e.actor) {
+        if let Some(helper) = self.helpers.get_mut(&e.request.actor) {
             helper.under_way = helper.under_way.saturating_sub(1);
         }
-    }
-
-    /// How often who had woken a task in a way was resumed with the answer; 0 where another one ever was.
-    pub(crate) fn cases(&self, process: ProcessId, way: u64) -> u32 {
-        let Some(way) = self.ways.get(&(process, way)) else { return 0 };
-        let is_asking = holds("errand.resumes_who_asked", !way.resumes_others)
-            && holds("errand.of_none_but_its_maker", !way.is_unknown)
-            && holds("errand.made_for_one_call", !way.goes_on)
-            && holds("errand.one_at_a_time", !way.has_several);
-        if is_asking { way.cases } else { 0 }
     }
 }

@@ -22,7 +22,7 @@ use ends::{Early, Ends, NO_SOCKET, Span};
 use leaving::Left;
 pub use leaving::Sign;
 pub use opening::Opening;
-pub use record::{By, ByClient, Exchange, Queued, Side, Wanted};
+pub use record::{Answered, Asked, By, ByClient, Content, Exchange, ExchangeFlag, Queued, Side, Wanted};
 use refusals::{Connect, Refusals};
 use rustc_hash::FxHashMap;
 pub use sides::Sides;
@@ -222,8 +222,8 @@ impl<S: Steps> Engine<S> {
         let open = self.eps.get(&flow).map(|e| e.open.clone()).unwrap_or_default();
         for x in open {
             let e = self.xs.get_mut(x);
-            let whole = e.reply_start != OPEN && e.open_ended;
-            e.cut = !whole;
+            let whole = e.reply.start != OPEN && e.is(ExchangeFlag::OpenEnded);
+            e.flags.set(ExchangeFlag::Cut, !whole);
             self.close(flow, x, at, whole);
         }
     }
@@ -418,13 +418,13 @@ impl<S: Steps> Engine<S> {
 
     fn begin(&mut self, flow: EndpointId, mut e: Exchange, at: MonoNs) -> ExId {
         if e.side == Side::Server {
-            self.turned(e.actor, at);
+            self.turned(e.request.actor, at);
         }
-        e.process = self.steps.process_of(e.actor);
-        e.is_internal = self.is_to_itself(flow, e.actor);
-        e.has_unclear_borders |= self.eps.get(&flow).is_some_and(|ep| ep.traits.is_shared);
+        e.process = self.steps.process_of(e.request.actor);
+        e.flags.set(ExchangeFlag::Internal, self.is_to_itself(flow, e.request.actor));
+        e.flags.add_if(ExchangeFlag::UnclearBorders, self.eps.get(&flow).is_some_and(|ep| ep.traits.is_shared));
         let ep = self.eps.at(flow, at);
-        e.client.opening = ep.traits.opening.take().filter(|o| e.side == Side::Client && o.is_by(e.actor));
+        e.client.opening = ep.traits.opening.take().filter(|o| e.side == Side::Client && o.is_by(e.request.actor));
         let x = self.xs.insert(e);
         ep.open.push(x);
         ep.last_begun = Some(x);
@@ -440,7 +440,7 @@ impl<S: Steps> Engine<S> {
         let Some(x) = last.filter(|_| side == Side::Server) else { return };
         let e = self.xs.get_mut(x);
         e.reads_more(r);
-        if e.request_start < r.start && r.start < e.request_end && !e.is_by_direction() {
+        if e.request.start < r.start && r.start < e.request.end && !e.is_by_direction() {
             self.steps.request_progress(&self.xs, x, r.actor(), r.at);
         }
     }
@@ -463,21 +463,21 @@ impl<S: Steps> Engine<S> {
             return;
         }
         let open: SmallVec<[ExId; 4]> =
-            ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start != OPEN).collect();
+            ep.open.iter().copied().filter(|&x| self.xs.get(x).reply.start != OPEN).collect();
         for x in open {
             let e = self.xs.get_mut(x);
-            if r.end <= e.reply_start {
+            if r.end <= e.reply.start {
                 continue;
             }
-            if e.reply_end == OPEN || e.open_ended {
+            if e.reply.end == OPEN || e.is(ExchangeFlag::OpenEnded) {
                 // how far it goes shows later
-                e.ended = r.at;
-                (e.reply_task, e.reply_actor) = (r.task, r.actor());
+                e.reply.ended = r.at;
+                (e.reply.task, e.reply.actor) = (r.task, r.actor());
                 self.steps.reply_progress(&self.xs, x, r.actor(), r.at);
-            } else if r.start < e.reply_end {
-                e.ended = r.at;
-                (e.reply_task, e.reply_actor) = (r.task, r.actor());
-                let done = r.end >= e.reply_end;
+            } else if r.start < e.reply.end {
+                e.reply.ended = r.at;
+                (e.reply.task, e.reply.actor) = (r.task, r.actor());
+                let done = r.end >= e.reply.end;
                 self.steps.reply_progress(&self.xs, x, r.actor(), r.at);
                 if done {
                     self.close(r.flow, x, r.at, true);
@@ -492,8 +492,8 @@ impl<S: Steps> Engine<S> {
         let process = self.steps.process_of(task);
         for x in ep.open.clone() {
             let e = self.xs.get_mut(x);
-            if e.ended.0 == 0 {
-                e.ended = at;
+            if e.reply.ended.0 == 0 {
+                e.reply.ended = at;
             }
             // a child closes what it has of its parent's, too
             if e.process == process {
@@ -544,17 +544,17 @@ impl<S: Steps> Engine<S> {
         let (side, open) = (ep.side, ep.open.clone());
         for x in open {
             let e = self.xs.get_mut(x);
-            let replied = e.reply_start != OPEN;
+            let replied = e.reply.start != OPEN;
             // a client that half-closes still waits for its reply
-            if side == Some(Side::Server) && !reset && !(replied && e.open_ended) {
+            if side == Some(Side::Server) && !reset && !(replied && e.is(ExchangeFlag::OpenEnded)) {
                 continue;
             }
-            let whole = replied && (e.open_ended || e.reply_end == OPEN) && !reset;
+            let whole = replied && (e.is(ExchangeFlag::OpenEnded) || e.reply.end == OPEN) && !reset;
             if !whole {
-                e.reset = reset;
-                e.cut = !reset;
-                if e.ended.0 == 0 {
-                    e.ended = at;
+                e.flags.set(ExchangeFlag::Reset, reset);
+                e.flags.set(ExchangeFlag::Cut, !reset);
+                if e.reply.ended.0 == 0 {
+                    e.reply.ended = at;
                 }
             }
             self.close(flow, x, at, whole);
@@ -563,14 +563,14 @@ impl<S: Steps> Engine<S> {
 
     fn close(&mut self, flow: EndpointId, x: ExId, at: MonoNs, whole: bool) {
         let e = self.xs.get_mut(x);
-        e.replied = whole && (e.reply_start != OPEN || e.one_way);
-        if e.ended.0 == 0 {
-            e.ended = at;
+        e.flags.set(ExchangeFlag::Replied, whole && (e.reply.start != OPEN || e.is(ExchangeFlag::OneWay)));
+        if e.reply.ended.0 == 0 {
+            e.reply.ended = at;
         }
         if let Some(ep) = self.eps.get_mut(&flow) {
             ep.open.retain(|o| *o != x);
             // a message that is told late makes the end anew, which may know nothing of that
-            if !e.replied && !e.one_way && e.side == Side::Server {
+            if !e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::OneWay) && e.side == Side::Server {
                 e.client.left = e.client.left.max(ep.other.left);
             }
             e.client.unread_ns = std::mem::take(&mut ep.unread.total_ns);
@@ -586,7 +586,7 @@ impl<S: Steps> Engine<S> {
         for flow in self.eps.open() {
             let open: Vec<ExId> = self.eps.get(&flow).map(|e| e.open.iter().copied().collect()).unwrap_or_default();
             for x in open {
-                self.xs.get_mut(x).unfinished = true;
+                self.xs.get_mut(x).flags.add(ExchangeFlag::Unfinished);
             }
             self.cut(flow, at);
         }

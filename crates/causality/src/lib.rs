@@ -12,6 +12,7 @@ mod errands;
 pub mod evidence;
 pub mod exchange;
 pub mod finished;
+pub mod flags;
 mod lineage;
 mod numbered;
 mod of_tasks;

@@ -2,14 +2,18 @@
 //!
 //! What a task of a request's makes is for that request too, as long as it is open. A task is of a request if it took it, or
 //! replied to it, or was made by such a task at that time, or was made after its first byte and made the one that replied.
-//! Both passes over a recording keep this: the first sees which tasks work for others as well.
+//! Who made which task the first pass learns ([`Births`]). Both passes follow which requests those have: the first sees which tasks work
+//! for others as well.
 
 use crate::conditions::holds;
 use crate::dense::PerTask;
+use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Exchange, Side, Slab};
+use crate::process::births::Births;
 use crate::process::runtime::traits;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{Life, OPEN, RuntimeKind, StreamRow, TaskRow};
 
@@ -161,29 +165,25 @@ impl Ends {
 struct Streams {
     /// By the stream's number, and by who reads, and who made that.
     open: FxHashMap<(TaskId, u64), ExId>,
-    /// Who made each logical task, whenever that was.
-    makers: PerTask<TaskId>,
     /// Who serves each.
     servers: FxHashMap<ExId, TaskId>,
 }
 
 impl Streams {
-    fn keys(&self, e: &Exchange) -> impl Iterator<Item = (TaskId, u64)> {
-        let is_stream = e.witness.0.is_stream();
-        let (reader, stream) = (e.actor, e.witness.1);
-        let maker = self.makers.get(reader);
-        [reader, maker].into_iter().filter(move |t| is_stream && *t != TaskId::UNKNOWN).map(move |t| (t, stream))
+    fn keys(births: &Births, e: &Exchange) -> impl Iterator<Item = (TaskId, u64)> + use<> {
+        let is_stream = e.content.witness.0.is_stream();
+        let (reader, stream) = (e.request.actor, e.content.witness.1);
+        let keys = [Some(reader), births.maker(reader)].into_iter().flatten();
+        keys.filter(move |t| is_stream && *t != TaskId::UNKNOWN).map(move |t| (t, stream))
     }
 
-    fn took(&mut self, x: ExId, e: &Exchange) {
-        let keys: SmallVec<[_; 2]> = self.keys(e).collect();
-        self.open.extend(keys.into_iter().map(|key| (key, x)));
+    fn took(&mut self, births: &Births, x: ExId, e: &Exchange) {
+        self.open.extend(Self::keys(births, e).map(|key| (key, x)));
     }
 
     /// It is over; who served it.
-    fn over(&mut self, x: ExId, e: &Exchange) -> Option<TaskId> {
-        let keys: SmallVec<[_; 2]> = self.keys(e).collect();
-        for key in keys {
+    fn over(&mut self, births: &Births, x: ExId, e: &Exchange) -> Option<TaskId> {
+        for key in Self::keys(births, e) {
             if self.open.get(&key) == Some(&x) {
                 self.open.remove(&key);
             }
@@ -195,20 +195,31 @@ impl Streams {
 /// What logical tasks work for.
 #[derive(Default)]
 pub(crate) struct Lineage {
+    /// Who made which task: what is learned, or, where it is shared, was learned.
+    births: Arc<Births>,
     streams: Streams,
     takes: FxHashMap<TaskId, Takes>,
-    /// Who made each task, and when.
-    made: FxHashMap<TaskId, (TaskId, MonoNs)>,
     lines: FxHashMap<TaskId, Line>,
     /// How many lines there may be at the next look at which requests are gone.
     lines_max: usize,
 }
 
 impl Lineage {
+    /// Nobody has a request yet, and it is known who made which task.
+    pub(crate) fn knowing(births: Arc<Births>) -> Lineage {
+        Lineage { births, ..Lineage::default() }
+    }
+
+    /// Who made which task.
+    pub(crate) fn births(&self) -> &Arc<Births> {
+        &self.births
+    }
+
     /// A task's row: a runtime may tell when it was made, and by which.
     pub(crate) fn task(&mut self, xs: &Slab, r: &TaskRow) {
-        if r.runtime != RuntimeKind::None && r.parent != TaskId::UNKNOWN {
-            *self.streams.makers.entry(r.task) = r.parent;
+        // what was learned is shared, and changes no more
+        if let Some(births) = Arc::get_mut(&mut self.births) {
+            births.task(r);
         }
         if r.runtime == RuntimeKind::None || r.start.0 == 0 {
             return;
@@ -219,14 +230,12 @@ impl Lineage {
         if r.parent == TaskId::UNKNOWN {
             return;
         }
-        if self.lines.len() + self.made.len() >= LINES_MAX.max(self.lines_max) {
+        if self.lines.len() >= LINES_MAX.max(self.lines_max) {
             self.lines.retain(|_, line| xs.is_live(line.of));
-            self.made.clear();
             self.takes.retain(|_, takes| takes.last.iter().any(|take| xs.is_live(take.of)));
             // where most are open yet, the next look is far off
             self.lines_max = self.lines.len() * 2;
         }
-        self.made.insert(r.task, (r.parent, r.start));
         if let Known::Of(line) = self.request(r.parent, r.start, DEPTH_MAX) {
             // it may be known as one that leads to a reply
             let answers = line.basis == Basis::AfterReply;
@@ -242,7 +251,7 @@ impl Lineage {
     fn replied_before(&self, task: TaskId, at: MonoNs) -> Option<ExId> {
         let takes =
             self.takes.get(&task).filter(|takes| takes.answers && !takes.has_several && !takes.has_forgotten)?;
-        let &(_, made) = self.made.get(&task)?;
+        let made = self.made_at(task)?;
         match takes.last[..] {
             [take] if made > take.taken && take.over < at => Some(take.of),
             _ => None,
@@ -251,14 +260,14 @@ impl Lineage {
 
     /// What made a task, and what made that, nearest first, each with when it was made itself, where that is known.
     pub(crate) fn makers(&self, task: TaskId) -> impl Iterator<Item = (TaskId, Option<MonoNs>)> {
-        let maker = |task: &TaskId| self.made.get(task).map(|&(maker, _)| maker);
+        let maker = |task: &TaskId| self.births.of(*task).map(|(maker, _)| maker);
         let makers = std::iter::successors(maker(&task), maker).take(DEPTH_MAX);
-        makers.map(|task| (task, self.made.get(&task).map(|&(_, made)| made)))
+        makers.map(|task| (task, self.made_at(task)))
     }
 
     /// When a task was made, where its maker is known too.
-    pub(crate) fn made_at(&self, task: TaskId) -> Option<MonoNs> {
-        self.made.get(&task).map(|&(_, made)| made)
+    fn made_at(&self, task: TaskId) -> Option<MonoNs> {
+        self.births.of(task).map(|(_, made)| made)
     }
 
     /// When the request was taken, and over, that a task was made for (ns): the end of time where it is not, the beginning where that is not
@@ -289,9 +298,9 @@ impl Lineage {
     /// The request that a task worked for when it made another: of one that took requests, the last, if that was open yet.
     fn request(&self, task: TaskId, at: MonoNs, depth: usize) -> Known {
         let Some(takes) = self.takes.get(&task) else {
-            return match (self.lines.get(&task), self.made.get(&task)) {
+            return match (self.lines.get(&task), self.births.of(task)) {
                 (Some(line), _) => Known::Of(*line),
-                (None, Some(&(maker, made))) if depth > 0 => self.request(maker, made, depth - 1),
+                (None, Some((maker, made))) if depth > 0 => self.request(maker, made, depth - 1),
                 _ => Known::Nothing,
             };
         };
@@ -324,24 +333,25 @@ impl Lineage {
     /// Tasks that were made for requests that are not over.
     pub(crate) fn made_for_open(&self, xs: &Slab) -> impl Iterator<Item = TaskId> {
         let is_open = |line: &Line| !line.answers && xs.is_live(line.of) && !is_over(xs.get(line.of));
-        let made = self.made.keys().copied();
-        made.filter(move |&task| matches!(self.of(task, MonoNs(u64::MAX)), Known::Of(line) if is_open(&line)))
+        self.births
+            .tasks()
+            .filter(move |&task| matches!(self.of(task, MonoNs(u64::MAX)), Known::Of(line) if is_open(&line)))
     }
 
     /// A task took a request.
     pub(crate) fn took(&mut self, xs: &Slab, x: ExId) {
         let e = xs.get(x);
-        if e.actor != e.task {
-            self.has(xs, x, e.actor);
-            self.streams.took(x, e);
+        if e.request.actor != e.request.task {
+            self.has(xs, x, e.request.actor);
+            self.streams.took(&self.births, x, e);
         }
     }
 
     /// A message told what a request is that a task took.
     pub(crate) fn told(&mut self, xs: &Slab, x: ExId) {
         let e = xs.get(x);
-        if e.side == Side::Server && e.actor != e.task {
-            self.streams.took(x, e);
+        if e.side == Side::Server && e.request.actor != e.request.task {
+            self.streams.took(&self.births, x, e);
         }
     }
 
@@ -368,8 +378,8 @@ impl Lineage {
     /// A request is over: what its tasks make from now on is not for it.
     pub(crate) fn over(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
-        let server = self.streams.over(x, e);
-        for task in [e.actor, e.reply_actor].into_iter().chain(server) {
+        let server = self.streams.over(&self.births, x, e);
+        for task in [e.request.actor, e.reply.actor].into_iter().chain(server) {
             let takes = self.takes.get_mut(&task).map(|takes| takes.last.iter_mut());
             takes.into_iter().flatten().filter(|take| take.of == x).for_each(|take| take.over = take.over.min(at));
         }
@@ -395,7 +405,7 @@ impl Lineage {
             takes.last.remove(0);
             takes.has_forgotten = true;
         }
-        takes.last.push(Take { taken: xs.get(x).taken, of: x, over: MonoNs(u64::MAX) });
+        takes.last.push(Take { taken: xs.get(x).request.taken, of: x, over: MonoNs(u64::MAX) });
         takes
     }
 }
@@ -403,6 +413,6 @@ impl Lineage {
 /// Whether a request has its whole reply, or will never have it. A reply of which a protocol will tell the end may be sent in parts,
 /// between which its tasks go on; where none is known, nothing but what comes next tells.
 pub(crate) fn is_over(e: &Exchange) -> bool {
-    let is_untold = e.is_by_direction() && e.open_ended && e.reply_start != OPEN;
-    e.replied || e.cut || e.reset || is_untold
+    let is_untold = e.is_by_direction() && e.is(ExchangeFlag::OpenEnded) && e.reply.start != OPEN;
+    e.is(ExchangeFlag::Replied) || e.is(ExchangeFlag::Cut) || e.is(ExchangeFlag::Reset) || is_untold
 }

@@ -2,6 +2,7 @@
 
 use crate::at_work::{AtWork, Caller, Server};
 use crate::evidence::{Gap, Rule};
+use crate::exchange::ExchangeFlag;
 use crate::exchange::{Exchange, Queued, Side};
 use crate::finished::{Done, Finished, Refusal};
 use crate::numbered::Numbered;
@@ -113,10 +114,10 @@ impl<'a> Assembler<'a> {
         if other != host {
             return true;
         }
-        let first = if e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
+        let first = if e.request.arrived.0 != 0 { e.request.arrived.min(e.request.began) } else { e.request.began };
         let from = first.0.saturating_sub(ON_ITS_WAY_NS);
         let i = losses.partition_point(|&(_, b)| b < from);
-        losses.get(i).is_some_and(|&(a, _)| a <= e.ended.0.max(e.taken.0))
+        losses.get(i).is_some_and(|&(a, _)| a <= e.reply.ended.0.max(e.request.taken.0))
     }
 
     /// An endpoint was announced.
@@ -184,7 +185,7 @@ impl<'a> Assembler<'a> {
 
     fn rule(e: &Exchange, how: How) -> Rule {
         match how {
-            _ if e.witness.0.stands_for_place() => Rule::Witness,
+            _ if e.content.witness.0.stands_for_place() => Rule::Witness,
             How::Addresses | How::Peers => Rule::Bytes,
             How::Translated => Rule::BytesTranslated,
         }
@@ -284,14 +285,15 @@ impl<'a> Assembler<'a> {
                 }
                 None => {
                     self.linked.leaves += 1;
-                    if e.queued == Queued::Relayed {
+                    if e.content.queued == Queued::Relayed {
                         node.gap.get_or_insert(Gap::Unfollowed);
-                    } else if e.one_way {
+                    } else if e.is(ExchangeFlag::OneWay) {
                         // it was said whole; who took it need not have been seen
                     } else if is_lossy {
                         node.gap.get_or_insert(Gap::Losses);
                     } else if e.is_on_shared_connection()
-                        && (opposite.is_some() || e.ended.0 != 0 && !e.cut && !e.reset)
+                        && (opposite.is_some()
+                            || e.reply.ended.0 != 0 && !e.is(ExchangeFlag::Cut) && !e.is(ExchangeFlag::Reset))
                     {
                         // it was taken for more of another's, or how long it took is not known
                         node.gap.get_or_insert(Gap::Shared);
@@ -453,7 +455,7 @@ impl<'a> Assembler<'a> {
                     span.gap.get_or_insert(Gap::Shared);
                     parted.extend(calls.drain(..).filter_map(|c| c.server).map(|(s, _)| s));
                 }
-                calls.sort_by_key(|c| (c.half.exchange.began, c.half.exchange.number));
+                calls.sort_by_key(|c| (c.half.exchange.request.began, c.half.exchange.number));
                 for mut call in calls.into_iter().rev() {
                     // a request that was sent again is served once
                     let node = call.server.and_then(|(s, _)| self.nodes.get_mut(s));
@@ -479,7 +481,8 @@ impl<'a> Assembler<'a> {
     /// did for it is missing then. On another host that may be since nobody recorded there at that time.
     fn is_served_unseen(&self, call: &Half) -> bool {
         let (e, host) = (&call.exchange, call.host);
-        e.replied && self.opposite(host, e).is_some_and(|((end, _), _)| end.0 == host && self.pairs.is_serving(end))
+        e.is(ExchangeFlag::Replied)
+            && self.opposite(host, e).is_some_and(|((end, _), _)| end.0 == host && self.pairs.is_serving(end))
     }
 
     /// The recording is over: what still waits is given as it is.
@@ -515,7 +518,7 @@ fn misaligned(caller: &Half, callee: &Half) -> bool {
     if caller.exchange.is_on_shared_connection() {
         return true;
     }
-    caller.host == callee.host && callee.exchange.taken.0 + SLACK_NS < caller.exchange.began.0
+    caller.host == callee.host && callee.exchange.request.taken.0 + SLACK_NS < caller.exchange.request.began.0
 }
 
 /// One host's way into the assembler.

@@ -2,6 +2,7 @@
 
 use crate::evidence::{Gap, Rule};
 use crate::exchange::Exchange;
+use crate::exchange::ExchangeFlag;
 use crate::finished::Refusal;
 use fnv::FnvHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -62,8 +63,8 @@ impl Span {
     pub fn is_in_progress(&self) -> bool {
         let half = self.callee.as_ref().or(self.caller.as_ref());
         half.is_some_and(|h| {
-            let is_due = self.parent.is_none() || h.exchange.protocol != StrId::EMPTY;
-            h.exchange.cut && h.exchange.unfinished && is_due
+            let is_due = self.parent.is_none() || h.exchange.content.protocol != StrId::EMPTY;
+            h.exchange.is(ExchangeFlag::Cut) && h.exchange.is(ExchangeFlag::Unfinished) && is_due
         })
     }
 }
@@ -145,7 +146,7 @@ impl Half {
 /// Where an exchange stands in its flow: the same at both ends and between them.
 pub(crate) fn number(e: &Exchange) -> u64 {
     // datagrams may be lost: their ids say more than their place
-    if e.witness.0.stands_for_place() { e.witness.1 | 1 << 40 } else { e.request_start & 0xffff_ffff }
+    if e.content.witness.0.stands_for_place() { e.content.witness.1 | 1 << 40 } else { e.request.start & 0xffff_ffff }
 }
 
 /// The id of the request that an exchange is the root of, from its server's place.

@@ -21,9 +21,10 @@ use crate::conditions::holds;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::of_tasks::OfTasks;
 use crate::process::ProcessId;
+use crate::process::dials::Dial;
 use crate::process::known::{Known, Process, Rest};
 use consumers::Consumers;
-use doing::{Activity, Asked, Dial, Doing, Epoll, Replied, Unanswered, UnderWay};
+use doing::{Activity, Asked, Doing, Epoll, Replied, Unanswered, UnderWay};
 use logical_tasks::LogicalTasks;
 use rustc_hash::FxHashMap;
 use wakepath_model::defects;
@@ -100,17 +101,17 @@ impl Roles {
         }
         asked.under_way += 1;
         p.connections.are_shared |= asked.under_way > 1;
-        self.doing.or_default(e.actor).activity.has_spare = p.now.spare > 0 || p.connections.are_shared;
+        self.doing.or_default(e.request.actor).activity.has_spare = p.now.spare > 0 || p.connections.are_shared;
         self.pairs(e, process, is_again);
-        let of = self.maker(e.actor, e.began);
+        let of = self.maker(e.request.actor, e.request.began);
         let p = self.known.at(process);
         let Some(open) = p.now.open else { return };
         p.now.asking += 1;
         if open == 0 {
-            p.calls.unasked_by_any = e.began;
+            p.calls.unasked_by_any = e.request.began;
         }
         if p.now.asking > open {
-            p.calls.fanned_out = e.began;
+            p.calls.fanned_out = e.request.began;
         }
         let place = x.place as usize;
         if self.under_way.calls.len() <= place {
@@ -131,7 +132,7 @@ impl Roles {
     /// A poll returned.
     pub fn poll(&mut self, r: &PollRow) {
         let process = self.process_of(r.task);
-        self.logical_tasks.polled(r, process);
+        self.logical_tasks.polled(r, process, &mut self.habits);
         let Doing { activity, held, .. } = self.doing.or_default(r.task);
         let given_by = if r.ready > 0 && r.fd >= 0 { r.fd.saturating_add(1) } else { 0 };
         let asked_by = activity.epoll.asked_by;
@@ -309,8 +310,8 @@ impl Roles {
     /// A loop makes a call, on a connection that was used before where `is_again`: was it for the one request that it was
     /// given, and are its connections used so?
     fn pairs(&mut self, e: &Exchange, process: ProcessId, is_again: bool) {
-        let activity = self.doing.get(e.actor).map(|d| d.activity).unwrap_or_default();
-        let is_for_one = activity.is_given_one(e.began);
+        let activity = self.doing.get(e.request.actor).map(|d| d.activity).unwrap_or_default();
+        let is_for_one = activity.is_given_one(e.request.began);
         let connections = &mut self.known.at(process).connections;
         let last = connections.used(e.flow);
         let is_broken = !self.habits.of(process, HabitId::Paired).is_kept();
@@ -385,13 +386,10 @@ impl Roles {
 
     /// A connection that was being made is used, or gone.
     fn dialled(&mut self, flow: EndpointId, is_used: bool) -> Option<Dial> {
-        let dial = self.under_way.dials.remove(&flow)?;
-        let process = self.process_of(dial.by);
-        let under_way = &mut self.known.at(process).now.dialling;
-        if is_used && *under_way > 1 {
-            self.habits.at(process).cases(HabitId::DialsForOne, 1);
+        let dial = self.under_way.dials.end(flow)?;
+        if is_used && self.under_way.dials.count(dial.process) > 0 {
+            self.habits.at(dial.process).case_if(HabitId::DialsForOne, true);
         }
-        *under_way = under_way.saturating_sub(1);
         Some(dial)
     }
 

@@ -443,7 +443,7 @@ impl<'a> Wires<'a> {
     fn node_of(&self, h: &Half) -> Option<(NodeId, bool)> {
         let exact = ByteKey::of(&h.place, &h.exchange).and_then(|k| self.index.by_bytes.get(&k)).map(|&id| (id, false));
         let e = &h.exchange;
-        let by_numbers = || numbers(h.place.protocol, e.request_start, e.reply_start);
+        let by_numbers = || numbers(h.place.protocol, e.request.start, e.reply.start);
         let found = exact.or_else(|| self.index.by_numbers.get(&by_numbers()?).map(|&id| (id, true)));
         found.filter(|(id, _)| self.nodes.get(id).is_some_and(|n| n.elsewhere.span_of.is_none()))
     }
@@ -458,7 +458,7 @@ impl<'a> Wires<'a> {
             let mut found = None;
             for h in [&s.caller, &s.callee].into_iter().flatten() {
                 found = found.or_else(|| self.node_of(h));
-                end = end.max(self.common(h.host, h.exchange.ended));
+                end = end.max(self.common(h.host, h.exchange.reply.ended));
                 if let Some(key) = ByteKey::of(&h.place, &h.exchange) {
                     self.unclaim(key, if h.exchange.side == Side::Client { CLIENT } else { SERVER });
                     if self.past.keys.insert(key, ()).is_none() {

@@ -8,10 +8,9 @@
 //! some day it hands something back to just that one. Items of such a type are **lent** where nobody ever took one but amid another item.
 
 use crate::conditions::holds;
-use crate::errands::Errands;
 use crate::process::ProcessId;
 use crate::roles::{HabitId, HabitTable};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::HandoverRow;
@@ -23,7 +22,7 @@ const TAKERS_MAX: usize = 1 << 18;
 /// Most items kept of one: an older one counts as never handed back.
 const ITEMS_MAX: usize = 8;
 /// Types of items told apart in a process; those beyond count as one, of which anything may be work.
-const KINDS_MAX: u32 = 63;
+const KINDS_MAX: usize = 63;
 
 /// An item that a goroutine took and has not handed back.
 struct Item {
@@ -78,6 +77,7 @@ impl Taker {
 /// A tenure, of which is not known yet what the types of items in it are.
 struct Candidate {
     process: ProcessId,
+    /// When what came of the item was sent.
     until: MonoNs,
     /// Which it took meanwhile.
     took: u64,
@@ -87,8 +87,10 @@ struct Candidate {
 }
 
 /// What the types of items of a process are for, each a bit.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Kinds {
+    /// The types, by their numbers.
+    types: Vec<u64>,
     /// Taken by workers amid no tenure.
     idle: u64,
     /// Begin tenures.
@@ -105,6 +107,23 @@ struct Kinds {
 }
 
 impl Kinds {
+    /// The number of a type, where it has one of its own.
+    fn number(&self, of: u64) -> Option<usize> {
+        self.types.iter().position(|known| *known == of)
+    }
+
+    /// The bit of a type that was met.
+    fn bit(&mut self, of: u64) -> u64 {
+        let number = self.number(of).unwrap_or_else(|| {
+            let next = self.types.len();
+            if next < KINDS_MAX {
+                self.types.push(of);
+            }
+            next
+        });
+        1 << number
+    }
+
     /// Types that workers take amid tenures alone, and that begin none: what they waited for themselves, as a connection of a pool is.
     fn harmless(&self) -> u64 {
         !(self.idle | self.work) & !(1 << KINDS_MAX)
@@ -125,38 +144,22 @@ impl Kinds {
 }
 
 /// Whether what was handed over ends what a goroutine has an item for, which another one sent it first.
-pub(crate) fn ends(r: &HandoverRow, giver: TaskId, first: TaskId) -> bool {
+fn ends(r: &HandoverRow, giver: TaskId, first: TaskId) -> bool {
     first != TaskId::UNKNOWN && (first == r.task || giver == r.from && first == r.first)
 }
 
 /// The tenures of a recording.
 #[derive(Default)]
 pub(crate) struct Tenures {
-    /// The number of each type of items of each process, and how many it has.
-    numbers: FxHashMap<(ProcessId, u64), u32>,
-    numbered: FxHashMap<ProcessId, u32>,
     kinds: FxHashMap<ProcessId, Kinds>,
     takers: FxHashMap<TaskId, Taker>,
+    /// By who took an item, and when. Once all was seen, what is left are tenures.
     candidates: FxHashMap<(TaskId, MonoNs), Candidate>,
-    found: FxHashSet<(TaskId, MonoNs)>,
     /// When handovers were lost.
     losses: Vec<(u64, u64)>,
-    /// What tasks are set going for.
-    pub(crate) errands: Errands,
 }
 
 impl Tenures {
-    fn kind(&mut self, process: ProcessId, of: u64) -> u64 {
-        let (numbers, numbered) = (&mut self.numbers, &mut self.numbered);
-        let number = *numbers.entry((process, of)).or_insert_with(|| {
-            let next = numbered.entry(process).or_default();
-            let number = *next;
-            *next = (number + 1).min(KINDS_MAX);
-            number
-        });
-        1 << number
-    }
-
     /// A goroutine of a process got an item. `has_requests`: whether one takes requests itself; `is_made_for_one`: whether it was made
     /// for one; `is_over`: whether the request is over by now that one had at a moment.
     pub(crate) fn handed_over(
@@ -167,7 +170,7 @@ impl Tenures {
         is_made_for_one: impl Fn(TaskId) -> bool,
         is_over: impl Fn(TaskId, MonoNs) -> bool,
     ) {
-        let kind = self.kind(process, r.of);
+        let kind = self.kinds.entry(process).or_default().bit(r.of);
         let is_for_requests = has_requests(r.task);
         let mut is_answer = self.gives(r.from, r, kind, is_for_requests);
         if r.first != r.from {
@@ -313,27 +316,23 @@ impl Tenures {
         }
         let (kinds, losses) = (&self.kinds, &self.losses);
         let is_seen = |from: MonoNs, to: MonoNs| !losses.iter().any(|&(a, b)| a <= to.0 && b >= from.0);
-        let is_tenure = |(task, taken): (TaskId, MonoNs), c: &Candidate| {
+        self.candidates.retain(|&(_, taken), c| {
             let kinds = &kinds[&c.process];
-            (kinds.are_lent(c.lent)
+            kinds.are_lent(c.lent)
                 && holds("handed.nothing_else_was_taken", c.took & !kinds.harmless() == 0)
                 && holds("handed.nothing_was_handed_to_others", c.gave & kinds.answers == 0)
-                && holds("handed.nothing_was_lost", is_seen(taken, c.until)))
-            .then_some((task, taken))
-        };
-        let candidates = std::mem::take(&mut self.candidates);
-        self.found = candidates.iter().filter_map(|(&of, c)| is_tenure(of, c)).collect();
-        self.numbered = FxHashMap::default();
+                && holds("handed.nothing_was_lost", is_seen(taken, c.until))
+        });
     }
 
-    /// Whether an item that a goroutine took at a moment was the begin of a tenure.
-    pub(crate) fn begin(&self, task: TaskId, taken: MonoNs) -> bool {
-        self.found.contains(&(task, taken))
+    /// When a tenure ended that began with an item that a goroutine took at a moment; none where that began none.
+    pub(crate) fn until(&self, task: TaskId, taken: MonoNs) -> Option<MonoNs> {
+        self.candidates.get(&(task, taken)).map(|c| c.until)
     }
 
     /// Whether items of a type are no work, for all that is known.
     pub(crate) fn is_harmless(&self, process: ProcessId, of: u64) -> bool {
-        let number = self.numbers.get(&(process, of)).copied().unwrap_or(KINDS_MAX);
-        self.kinds.get(&process).copied().unwrap_or_default().harmless() >> number & 1 == 1
+        let kinds = self.kinds.get(&process);
+        kinds.is_some_and(|kinds| kinds.harmless() >> kinds.number(of).unwrap_or(KINDS_MAX) & 1 == 1)
     }
 }

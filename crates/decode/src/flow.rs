@@ -450,6 +450,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
             failed: words::failed(m.role, m.attrs.status.outcome),
             cut: u8::from(m.attrs.cut),
             flags: words::flags(m),
+            identifier: words::handed_on(m.witnesses),
             ..Default::default()
         };
         s.push(&row);

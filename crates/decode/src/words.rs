@@ -6,7 +6,9 @@ use wakepath_model::defects::id as defect;
 use wakepath_model::ids::StrId;
 use wakepath_model::rows::{Failed, MessageEndHow, WitnessKind, message_flag};
 use wakepath_protocols::vocabulary::Attribute;
-use wakepath_protocols::{Defect, Dir, EndHow, Maker, Message, Outcome, Processor, Protocol, Role, Status, Witness};
+use wakepath_protocols::{
+    Defect, Dir, EndHow, Maker, Message, Outcome, Processor, Protocol, Role, Status, Witness, mask,
+};
 
 /// Makes processors as large as their protocol needs, and no larger.
 pub(crate) struct Boxed;
@@ -46,6 +48,19 @@ pub(crate) fn witness(of: Witness) -> (WitnessKind, u64) {
         Witness::TraceParent { span, .. } => (WitnessKind::Traceparent, u64::from_be_bytes(span)),
         Witness::XRequestId(hash) => (WitnessKind::XRequestId, hash),
     }
+}
+
+/// Hash of an identifier that services hand on; 0 where there is none.
+pub(crate) fn handed_on(witnesses: &[Witness]) -> u64 {
+    let id = witnesses.iter().find_map(|w| match w {
+        Witness::XRequestId(hash) => Some(*hash),
+        _ => None,
+    });
+    let trace = witnesses.iter().find_map(|w| match w {
+        Witness::TraceParent { trace, .. } => Some(mask::fnv1a(trace)),
+        _ => None,
+    });
+    id.or(trace).unwrap_or(0)
 }
 
 /// How a message's end became known.

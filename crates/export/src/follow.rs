@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::why::Recording;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::{Half, Request};
 use wakepath_graph::Index;
 use wakepath_model::defects::id as defect;
@@ -381,7 +382,7 @@ fn hold(open_since: MonoNs, mut doubtful: Vec<Held>) -> (MonoNs, Vec<Held>) {
 /// Both ends of a request's exchanges, and when they began.
 fn ids(r: &Request) -> impl Iterator<Item = (u64, MonoNs)> + '_ {
     let halves = r.spans.iter().flat_map(|s| s.caller.iter().chain(&s.callee));
-    halves.flat_map(|h| [Some(h.id()), h.other_id()].into_iter().flatten().map(|id| (id, h.exchange.began)))
+    halves.flat_map(|h| [Some(h.id()), h.other_id()].into_iter().flatten().map(|id| (id, h.exchange.request.began)))
 }
 
 /// The host that is recorded now, and its newest row: the folder may have others, from before.
@@ -394,14 +395,14 @@ fn recorded_here(folder: &Folder, boot: &str) -> Option<(HostId, MonoNs)> {
 fn times(r: &Request, host: HostId) -> Option<(MonoNs, MonoNs)> {
     let halves = || r.spans.iter().flat_map(|s| s.caller.iter().chain(&s.callee));
     let is_here = |h: &Half| h.host == host;
-    let began = halves().filter(|h| is_here(h)).map(|h| h.exchange.began).min()?;
-    let ended = halves().filter(|h| is_here(h)).map(|h| h.exchange.ended).max()?;
+    let began = halves().filter(|h| is_here(h)).map(|h| h.exchange.request.began).min()?;
+    let ended = halves().filter(|h| is_here(h)).map(|h| h.exchange.reply.ended).max()?;
     halves().all(is_here).then_some((began, ended))
 }
 
 /// Whether any exchange of a request goes on.
 fn is_unfinished(r: &Request) -> bool {
-    r.spans.iter().flat_map(|s| s.caller.iter().chain(&s.callee)).any(|h| h.exchange.unfinished)
+    r.spans.iter().flat_map(|s| s.caller.iter().chain(&s.callee)).any(|h| h.exchange.is(ExchangeFlag::Unfinished))
 }
 
 #[cfg(test)]
@@ -436,7 +437,7 @@ mod tests {
         };
         assert_eq!(sender.late(r, &traces), None, "it was not sent itself");
         sender.done.insert(r.id, MonoNs(100_000));
-        let second = r.spans.last().and_then(|s| s.caller.as_ref()).map(|h| h.exchange.began);
+        let second = r.spans.last().and_then(|s| s.caller.as_ref()).map(|h| h.exchange.request.began);
         sender.sent.extend(ids(r).filter(|(_, began)| Some(*began) < second));
         let late = sender.late(r, &traces).expect("its second call");
         let all = traces.of(r).spans;

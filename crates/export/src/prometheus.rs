@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wakepath_analysis::requests::{KINDS_MAX, has_failed};
 use wakepath_analysis::selection::Placed;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 use wakepath_present::metrics::prometheus::{BOUNDS, labels, seconds};
 
@@ -86,9 +87,15 @@ impl Counted {
         let kind = self.kinds.entry(name).or_default();
         let root = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).map(|h| &h.exchange);
         let outcome = match root {
-            Some(e) if e.cut || e.reset || (!e.replied && !e.one_way) => Outcome::Unanswered,
+            Some(e)
+                if e.is(ExchangeFlag::Cut)
+                    || e.is(ExchangeFlag::Reset)
+                    || (!e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::OneWay)) =>
+            {
+                Outcome::Unanswered
+            }
             Some(e) if has_failed(e) => Outcome::Error,
-            Some(e) if e.outcome_unknown => Outcome::Unknown,
+            Some(e) if e.is(ExchangeFlag::OutcomeUnknown) => Outcome::Unknown,
             Some(_) => Outcome::Ok,
             None => Outcome::Unknown,
         };

@@ -159,12 +159,13 @@ impl<'a> Traces<'a> {
             let is_on_wire = s.callee.is_none() && s.wire.as_ref().is_some_and(|w| w.is_caller);
             if let Some(caller) = s.caller.as_ref().filter(|_| !is_on_wire) {
                 let service = s.parent.map_or_else(
-                    || self.names.program(caller.host, caller.exchange.task).to_owned(),
+                    || self.names.program(caller.host, caller.exchange.request.task).to_owned(),
                     |p| self.names.service(&r.spans[p as usize]),
                 );
                 let mut span = self.span(r, s, caller, t, &service);
-                span.side = if caller.exchange.queued.is_queued() { Side::Producer } else { Side::Client };
-                (span.from_ns, span.to_ns) = self.between(caller.host, caller.exchange.began, caller.exchange.ended);
+                span.side = if caller.exchange.content.queued.is_queued() { Side::Producer } else { Side::Client };
+                (span.from_ns, span.to_ns) =
+                    self.between(caller.host, caller.exchange.request.began, caller.exchange.reply.ended);
                 span.parent = parent;
                 parent = Some(span.id);
                 spans.push(span);
@@ -199,7 +200,7 @@ impl<'a> Traces<'a> {
         asked(names, half, is_server, &mut a);
         addresses(&half.place, is_server, &mut a);
         let (comm, tid) = names
-            .task(half.host, half.exchange.task)
+            .task(half.host, half.exchange.request.task)
             .rsplit_once('/')
             .map_or_else(|| (String::new(), None), |(comm, tid)| (comm.to_owned(), tid.parse().ok()));
         a.text("thread.name", &comm);
@@ -211,7 +212,7 @@ impl<'a> Traces<'a> {
             side: Side::Server,
             service: escaped(service).into_owned(),
             host: escaped(names.host(half.host)).into_owned(),
-            placement: placement(&names.placement(half.host, half.exchange.task)),
+            placement: placement(&names.placement(half.host, half.exchange.request.task)),
             name: escaped(&names.asked(half)).into_owned(),
             from_ns: 0,
             to_ns: 0,
@@ -249,7 +250,7 @@ impl<'a> Traces<'a> {
             of.text("wakepath.asked", &self.names.asked(&call.half));
             of.text("server.address", &self.names.asked_for(call.half.host, &call.half.place));
             of.number("wakepath.other_candidates", i64::from(call.others));
-            let at_ns = self.line.common(call.half.host, call.half.exchange.began).0;
+            let at_ns = self.line.common(call.half.host, call.half.exchange.request.began).0;
             span.happened.push(Happened { name: "call that may be its", at_ns, attributes: of.0.clone() });
             if let Some(other) = call.half.other_id() {
                 of.text("wakepath.link", "may have been made by this span");

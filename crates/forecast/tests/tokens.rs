@@ -5,14 +5,15 @@ use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wakepath_analysis::names::Names;
-use wakepath_causality::exchange::{By, ByClient, Exchange, Queued, Side, Wanted};
+use wakepath_causality::exchange::{Answered, Asked, Exchange, ExchangeFlag, Side};
+use wakepath_causality::flags::Flags;
 use wakepath_causality::path::{Half, Request, Span};
 use wakepath_flows::Place;
 use wakepath_forecast::derive::holds::{self, Found};
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
-use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndedBy, WaitRow, WitnessKind};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
+use wakepath_model::rows::{EndedBy, WaitRow};
 use wakepath_testkit::random::Random;
 use wakepath_testkit::recording::{Cuts, HostRows};
 
@@ -64,7 +65,7 @@ impl Bed {
     fn find(mut self) -> Found {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r");
-        let last = self.requests.iter().map(|r| r.spans[0].callee.as_ref().unwrap().exchange.ended.0).max();
+        let last = self.requests.iter().map(|r| r.spans[0].callee.as_ref().unwrap().exchange.reply.ended.0).max();
         self.host.anchor(last.unwrap_or(0) + MS);
         self.host.write(&path, Cuts::default()).unwrap();
         let dirs = [path];
@@ -95,47 +96,13 @@ fn waited(task: u32, from: u64, woken: u64, why: EndedBy, by: u32, syscall: u16,
 }
 
 fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half {
-    let exchange = Exchange {
-        number: from,
-        flow: EndpointId(flow),
-        side,
-        request_start: 0,
-        request_end: 1,
-        reply_start: 0,
-        reply_end: 1,
-        arrived: MonoNs(0),
-        began: MonoNs(from),
-        taken: MonoNs(from),
-        read: MonoNs(0),
-        wanted: Wanted::Answer,
-        reply_began: MonoNs(to),
-        ended: MonoNs(to),
-        task: TaskId(task),
-        reply_task: TaskId(task),
-        actor: TaskId(task),
-        reply_actor: TaskId(task),
-        protocol: StrId::EMPTY,
-        verb: StrId::EMPTY,
-        target: StrId::EMPTY,
-        detail: StrId::EMPTY,
-        status: 200,
-        failed: false,
-        outcome_unknown: false,
-        reset: false,
-        cut: false,
-        unfinished: false,
-        replied: true,
-        open_ended: false,
-        by: By::Message,
-        one_way: false,
-        queued: Queued::No,
-        process: wakepath_causality::process::ProcessId::UNKNOWN,
-        witness: (WitnessKind::None, 0),
-        has_unclear_borders: false,
-        client: ByClient::default(),
-        is_internal: false,
-        received_to: 0,
-    };
+    let mut exchange = Exchange::of_request(EndpointId(flow), side, 0, 1);
+    (exchange.number, exchange.content.status) = (from, 200);
+    exchange.flags = Flags::of(&[ExchangeFlag::Replied]);
+    let (task, actor) = (TaskId(task), TaskId(task));
+    let (began, ended) = (MonoNs(from), MonoNs(to));
+    exchange.request = Asked { began, taken: began, task, actor, ..exchange.request };
+    exchange.reply = Answered { start: 0, end: 1, began: ended, ended, task, actor };
     Half { host: HostId(0), exchange, place: Place { lport: port, ..Place::default() } }
 }
 
@@ -264,8 +231,11 @@ impl Logical {
             let end = answered + 50 * US;
             bed.request(LEADER + who % 2, begin, end, &[(free[which].1, sent, answered)]);
             for half in bed.requests.last_mut().iter_mut().flat_map(|r| &mut r.spans) {
-                half.callee.iter_mut().filter(|_| half.parent.is_none()).for_each(|h| h.exchange.actor = TaskId(who));
-                half.caller.iter_mut().for_each(|h| h.exchange.actor = TaskId(who));
+                half.callee
+                    .iter_mut()
+                    .filter(|_| half.parent.is_none())
+                    .for_each(|h| h.exchange.request.actor = TaskId(who));
+                half.caller.iter_mut().for_each(|h| h.exchange.request.actor = TaskId(who));
             }
             truth.push((who, sent));
             who += 1;

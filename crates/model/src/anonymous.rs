@@ -86,6 +86,7 @@ impl Anonymous {
             Event::Message(r) => {
                 r.witness = self.identifier(r.witness_kind, r.witness);
                 r.fingerprint = self.hashed(r.fingerprint);
+                r.identifier = self.hashed(r.identifier);
             }
             Event::SniffedExchange(r) => {
                 r.witness = self.identifier(r.witness_kind, r.witness);

@@ -155,7 +155,7 @@ impl CandidateView {
         let (kind, asked, at) = match &c.candidate {
             Candidate::Request(e) => {
                 let of = Half { exchange: (**e).clone(), ..half.clone() };
-                ("request", names.asked(&of), Some(offset(e.taken)))
+                ("request", names.asked(&of), Some(offset(e.request.taken)))
             }
             Candidate::Own => ("program", String::new(), None),
             Candidate::Before => ("before", String::new(), None),

@@ -8,6 +8,7 @@ use serde::Serialize;
 use wakepath_analysis::faults::{FileRead, SpanFaults};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::spans::{Timed, evidence, lay_out};
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::finished::Refusal;
 use wakepath_causality::path::{OpenCall, Request, Span};
 use wakepath_model::ids::{CommonNs, HostId, MonoNs};
@@ -198,23 +199,24 @@ impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Aroun
         let half = s.callee.as_ref().or(s.caller.as_ref()).expect("a span has a side");
         let e = &half.exchange;
         let is_unseen = s.callee.is_none() && s.wire.as_ref().is_some_and(|w| w.is_caller);
-        let detail = names.text(half.host, e.detail);
+        let detail = names.text(half.host, e.content.detail);
         SpanView {
             span: t.index,
             parent: s.parent,
             depth: t.depth,
             host: names.host(t.host).to_owned(),
             service: names.service(s),
-            task: if is_unseen { String::new() } else { names.task(half.host, e.task) },
+            task: if is_unseen { String::new() } else { names.task(half.host, e.request.task) },
             flow: flow(s),
             asked: names.asked(half),
-            status: e.status,
-            error: if e.failed { detail.to_owned() } else { String::new() },
-            failed: (e.failed || !e.outcome_unknown).then_some(e.failed),
-            reset: e.reset,
+            status: e.content.status,
+            error: if e.is(ExchangeFlag::Failed) { detail.to_owned() } else { String::new() },
+            failed: (e.is(ExchangeFlag::Failed) || !e.is(ExchangeFlag::OutcomeUnknown))
+                .then_some(e.is(ExchangeFlag::Failed)),
+            reset: e.is(ExchangeFlag::Reset),
             left_ns: (e.client.left.0 != 0).then(|| e.client.left.0.saturating_sub(t.start.0)),
-            has_replied: e.replied && !e.one_way,
-            heard_ns: s.caller.as_ref().filter(|c| c.host == t.host).map(|c| c.exchange.ended.0),
+            has_replied: e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::OneWay),
+            heard_ns: s.caller.as_ref().filter(|c| c.host == t.host).map(|c| c.exchange.reply.ended.0),
             start_ns: t.start.0,
             end_ns: t.end.0,
             offset_ns: self.offset(t.host, t.start),
@@ -227,7 +229,7 @@ impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Aroun
             evidence: evidence(s),
             hole: hole.unwrap_or_default().to_owned(),
             watched: s.callee.is_some(),
-            queued: e.queued.is_queued(),
+            queued: e.content.queued.is_queued(),
             wire: t.wire.zip(s.wire.as_ref()).map(|(legs, w)| WireView {
                 host: names.host(w.host).to_owned(),
                 out_ns: legs.out_ns,
@@ -256,8 +258,8 @@ impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Aroun
         OpenCallView {
             asked: self.names.asked(&c.half),
             remote: self.names.asked_for(c.half.host, &c.half.place),
-            task: self.names.task(c.half.host, e.task),
-            offset_ns: self.offset(c.half.host, e.began),
+            task: self.names.task(c.half.host, e.request.task),
+            offset_ns: self.offset(c.half.host, e.request.began),
             others: c.others,
         }
     }

@@ -54,7 +54,7 @@
 //!                                closes its end, and the other keeps the flow
 //! 200 A loses client c           the client of c, at whose other end A is, closes it; `reset` after it: it resets it.
 //!                                `A drops c`: the server closes its end; `A fails c`: it could not send
-//! bears r1 X                     the request r1, which comes later, has the x-request-id X
+//! bears r1 X                     the request r1, which comes later, has the x-request-id X; `span S`: and a traceparent with that
 //! sniffer tap                    somebody who sees packets; clock +3s
 //! seen q1 by tap 112 138         an exchange passes it between two times; after it: from 10.0.0.9, to 10.0.0.2 80 and
 //!                                for r1 (where no task of the script has it: else as that one's), id X (x-request-id),
@@ -137,8 +137,8 @@ struct Player {
     tasks: BTreeMap<String, Task>,
     flows: BTreeMap<String, Flow>,
     asked: BTreeMap<String, Asked>,
-    /// The `x-request-id` of requests, hashed.
-    identifiers: BTreeMap<String, u64>,
+    /// What requests bear: an `x-request-id`, hashed, and their witness.
+    identifiers: BTreeMap<String, (u64, (WitnessKind, u64))>,
     endpoints: u64,
     passings: u64,
     window: Option<(u64, u64)>,
@@ -221,7 +221,13 @@ impl Player {
                 self.gives(number(time)? * US, from, kind, to, rest)
             }
             ["bears", name, id] => {
-                self.identifiers.insert(name.to_owned(), wire::hash(id));
+                let id = wire::hash(id);
+                self.identifiers.insert(name.to_owned(), (id, (WitnessKind::XRequestId, id)));
+                Ok(())
+            }
+            ["bears", name, id, "span", span] => {
+                let witness = (WitnessKind::Traceparent, wire::hash(span));
+                self.identifiers.insert(name.to_owned(), (wire::hash(id), witness));
                 Ok(())
             }
             ["packets", "lost", from, to] => self.lost(from, to, "loss.packet"),
@@ -411,8 +417,9 @@ impl Player {
                 if f.awaits && *status == 0 {
                     h.asks_to_wait();
                 }
-                if let Some(&id) = self.identifiers.get(name).filter(|_| *status == 0) {
-                    h.bears(WitnessKind::XRequestId, id);
+                if let Some(&(id, (kind, value))) = self.identifiers.get(name).filter(|_| *status == 0) {
+                    h.bears(kind, value);
+                    h.carries(id);
                 }
                 if f.has_ids {
                     h.bears(WitnessKind::XRequestId, range.start);

@@ -63,7 +63,7 @@ pub fn request(folder: &Folder, names: &Names<'_>, wanted: &str, kind: Option<&s
 /// Whether the protocol of what the client asked is known.
 fn is_read(r: &Request) -> bool {
     let root = &r.spans[0];
-    root.callee.as_ref().or(root.caller.as_ref()).is_some_and(|h| h.exchange.protocol != StrId::EMPTY)
+    root.callee.as_ref().or(root.caller.as_ref()).is_some_and(|h| h.exchange.content.protocol != StrId::EMPTY)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ type Call = (HostId, EndpointId, u64);
 /// Proofs of the calls of a request, and of those that may be its; of one span alone where that is given. Links are sought
 /// once more, since proofs are not kept.
 pub fn of(folder: &Folder, names: &Names<'_>, request: &Request, span: Option<u32>) -> Vec<ProofView> {
-    let call = |half: &Half| (half.host, half.exchange.flow, half.exchange.request_start);
+    let call = |half: &Half| (half.host, half.exchange.flow, half.exchange.request.start);
     let mut calls: BTreeMap<Call, (Option<u32>, &Half)> = BTreeMap::new();
     for (i, s) in request.spans.iter().enumerate().filter(|(i, _)| span.is_none_or(|s| s as usize == *i)) {
         for open in &s.open_calls {
@@ -30,7 +30,7 @@ pub fn of(folder: &Folder, names: &Names<'_>, request: &Request, span: Option<u3
     let proofs = prove(folder, calls.keys().copied().collect());
     let line = folder.timeline();
     let root = &request.spans[0];
-    let begin = root.callee.as_ref().or(root.caller.as_ref()).map(|h| line.common(h.host, h.exchange.began).0);
+    let begin = root.callee.as_ref().or(root.caller.as_ref()).map(|h| line.common(h.host, h.exchange.request.began).0);
     let offset = |host: HostId, at: MonoNs| line.common(host, at).0.saturating_sub(begin.unwrap_or_default());
     let views = calls.into_iter().filter_map(|(key, (span, half))| {
         let proof = proofs.get(&key)?;

@@ -50,7 +50,7 @@ impl Bases {
     /// How many bytes the caller had sent before this exchange, where the beginning was seen.
     pub fn offset(&self, h: &Half) -> Option<u64> {
         let base = self.0.get(&(h.host, h.exchange.flow))?;
-        Some(h.exchange.request_start.wrapping_sub(*base))
+        Some(h.exchange.request.start.wrapping_sub(*base))
     }
 }
 

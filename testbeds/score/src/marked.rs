@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use wakepath_causality::Report;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::{Half, Request, Span};
 use wakepath_model::folder::Folder;
 
@@ -110,7 +111,7 @@ pub fn is_at(address: [u8; 16], port: u16, place: &SocketAddr) -> bool {
 }
 
 fn began(h: &Half) -> u64 {
-    h.exchange.began.0
+    h.exchange.request.began.0
 }
 
 impl<'f> Marked<'f> {
@@ -195,11 +196,13 @@ impl<'f> Marked<'f> {
         let (found, mut faults) = self.check_spans(request, root, rid);
         let sent = &mut self.sent[rid as usize];
         sent.roots += 1;
-        sent.root_ns = sent.root_ns.max(root.exchange.ended.0.saturating_sub(began(root)));
+        sent.root_ns = sent.root_ns.max(root.exchange.reply.ended.0.saturating_sub(began(root)));
         let others = faults.len();
-        let is_outside = began(root) + SLACK_NS < sent.start_ns || root.exchange.ended.0 > sent.end_ns + SLACK_NS;
+        let is_outside = began(root) + SLACK_NS < sent.start_ns || root.exchange.reply.ended.0 > sent.end_ns + SLACK_NS;
         let lasts_long = is_outside && !self.is_other_clock;
-        let was_cut = root.exchange.cut || root.exchange.reset || root.exchange.unfinished;
+        let was_cut = root.exchange.flags.has(ExchangeFlag::Cut)
+            || root.exchange.flags.has(ExchangeFlag::Reset)
+            || root.exchange.flags.has(ExchangeFlag::Unfinished);
         if sent.retries > 0 && was_cut && others == 0 && request.is_complete() {
             // sent again on another connection: this one came to nothing
             sent.roots -= 1;
@@ -281,7 +284,7 @@ impl<'f> Marked<'f> {
                 None => faults.push(format!("span {i} is of no request")),
             }
             let inner = s.caller.as_ref().or(s.callee.as_ref()).map_or(0, began);
-            let is_late = inner > root.exchange.ended.0 + SLACK_NS && !works_on(request, i);
+            let is_late = inner > root.exchange.reply.ended.0 + SLACK_NS && !works_on(request, i);
             if inner + SLACK_NS < began(root) || is_late {
                 self.beyond += 1;
                 faults.push(format!("span {i} lies outside the request"));
@@ -332,10 +335,10 @@ impl<'f> Marked<'f> {
                 s.made_by.map_or("-", |m| m.name()),
                 h.place.lport,
                 h.place.rport,
-                host.text(e.verb),
-                host.text(e.target),
-                (e.began.0 as f64 - sent.start_ns as f64) / 1000.0,
-                e.ended.0.saturating_sub(e.began.0) / 1000,
+                host.text(e.content.verb),
+                host.text(e.content.target),
+                (e.request.began.0 as f64 - sent.start_ns as f64) / 1000.0,
+                e.reply.ended.0.saturating_sub(e.request.began.0) / 1000,
                 e.flow.0,
                 if s.doubts > 0 { format!(", {} doubts", s.doubts) } else { String::new() },
             );

@@ -3,6 +3,7 @@
 use crate::marked::is_at;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::net::SocketAddr;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::exchange::Side;
 use wakepath_causality::path::Half;
 use wakepath_model::folder::{Folder, TableSet};
@@ -133,7 +134,7 @@ impl Marks {
     /// The id that a half's request carries.
     pub fn of(&self, h: &Half) -> Option<Rid> {
         let list = self.list(h)?;
-        let (from, mut to) = (h.exchange.request_start, h.exchange.request_end);
+        let (from, mut to) = (h.exchange.request.start, h.exchange.request.end);
         if to == OPEN {
             to = self.ends.get(&(way(h), from)).copied().unwrap_or(from + 1);
         }
@@ -145,21 +146,21 @@ impl Marks {
     /// the first, which opened the connection; or else [`Marks::next`].
     pub fn near(&self, h: &Half) -> Option<Rid> {
         let list = self.list_of_turns(h)?;
-        let i = list.partition_point(|&(p, _)| p < h.exchange.request_start);
+        let i = list.partition_point(|&(p, _)| p < h.exchange.request.start);
         list.get(i.saturating_sub(1)).map(|&(_, rid)| rid)
     }
 
     /// Whose it is otherwise: the one's after it, as a transaction's begin is the one's that goes on.
     pub fn next(&self, h: &Half) -> Option<Rid> {
         let list = self.list_of_turns(h)?;
-        list.get(list.partition_point(|&(p, _)| p < h.exchange.request_start)).map(|&(_, rid)| rid)
+        list.get(list.partition_point(|&(p, _)| p < h.exchange.request.start)).map(|&(_, rid)| rid)
     }
 
     /// What was said on a connection that callers use in turns. Where several use it at once, who is before or after a request says
     /// nothing of it.
     fn list_of_turns(&self, h: &Half) -> Option<&Vec<(u64, Rid)>> {
-        let has_streams = h.exchange.witness.0 == WitnessKind::Http2;
-        self.list(h).filter(|_| !h.exchange.has_unclear_borders && !has_streams)
+        let has_streams = h.exchange.content.witness.0 == WitnessKind::Http2;
+        self.list(h).filter(|_| !h.exchange.flags.has(ExchangeFlag::UnclearBorders) && !has_streams)
     }
 
     fn list(&self, h: &Half) -> Option<&Vec<(u64, Rid)>> {

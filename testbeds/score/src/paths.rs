@@ -117,7 +117,7 @@ impl<'t> Score<'t> {
         [s.caller.as_ref(), s.callee.as_ref()]
             .into_iter()
             .flatten()
-            .find_map(|h| self.truth.find(&line(h), self.bases.offset(h), h.exchange.began.0))
+            .find_map(|h| self.truth.find(&line(h), self.bases.offset(h), h.exchange.request.began.0))
     }
 
     /// Whether a request counts: answered, and wholly inside the recording.

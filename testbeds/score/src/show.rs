@@ -172,7 +172,7 @@ impl<'t> Show<'t> {
                 s.joined_by.map_or_else(String::new, |j| format!("+{}", j.name())),
                 micros(began(s), zero),
                 micros(ended(s), zero),
-                half(s).map_or(0, |h| h.exchange.request_start & 0xffff_ffff),
+                half(s).map_or(0, |h| h.exchange.request.start & 0xffff_ffff),
                 if s.callee.is_none() { " (server's side not joined)" } else { "" },
                 if bad { "  <== WRONG" } else { "" },
             ));
@@ -212,7 +212,7 @@ impl<'t> Show<'t> {
             out.push(Window {
                 title: format!("the component of span {span}'s caller, until its call was made"),
                 host: any.host,
-                tasks: vec![s.caller.as_ref().map_or(TaskId::UNKNOWN, |h| h.exchange.task)],
+                tasks: vec![s.caller.as_ref().map_or(TaskId::UNKNOWN, |h| h.exchange.request.task)],
                 flows,
                 from: from.saturating_sub(50_000),
                 to: began(s) + 100_000,
@@ -242,11 +242,11 @@ fn half(s: &Span) -> Option<&Half> {
 }
 
 fn began(s: &Span) -> u64 {
-    half(s).map_or(0, |h| h.exchange.began.0)
+    half(s).map_or(0, |h| h.exchange.request.began.0)
 }
 
 fn ended(s: &Span) -> u64 {
-    half(s).map_or(0, |h| h.exchange.ended.0)
+    half(s).map_or(0, |h| h.exchange.reply.ended.0)
 }
 
 fn described(s: &Span) -> String {

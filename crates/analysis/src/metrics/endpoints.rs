@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::iter::Peekable;
 use std::rc::Rc;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::exchange::{Channels, Engine, ExId, Exchange, Side, Sides, Slab, Steps};
 use wakepath_causality::process::ProcessId;
 use wakepath_flows::Place as EndPlace;
@@ -153,32 +154,37 @@ impl Taker<'_> {
 /// An exchange at an endpoint as if its packets had been seen there.
 fn as_row(e: &Exchange, host: HostId, is_over: bool) -> SniffedExchangeRow {
     let mut row: SniffedExchangeRow = Default::default();
-    let arrived = if e.side == Side::Server && e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
-    row.at = e.ended.max(e.began);
+    let arrived = if e.side == Side::Server && e.request.arrived.0 != 0 {
+        e.request.arrived.min(e.request.began)
+    } else {
+        e.request.began
+    };
+    row.at = e.reply.ended.max(e.request.began);
     // endpoints of two hosts may have the same number
     row.flow = SniffedFlowId(e.flow.0 ^ u64::from(host.0) << 48);
-    (row.request_start, row.request_end) = (e.request_start, e.request_end);
-    (row.reply_start, row.reply_end) = (e.reply_start, e.reply_end);
+    (row.request_start, row.request_end) = (e.request.start, e.request.end);
+    (row.reply_start, row.reply_end) = (e.reply.start, e.reply.end);
     (row.request_first, row.request_head) = (arrived, arrived);
-    if e.reply_start != OPEN {
-        row.reply_last = e.ended;
+    if e.reply.start != OPEN {
+        row.reply_last = e.reply.ended;
         // a call that sent several replies may have begun before this request came: then its own begin is not known
-        if e.reply_began >= arrived {
-            (row.reply_first, row.reply_head) = (e.reply_began, e.reply_began);
+        if e.reply.began >= arrived {
+            (row.reply_first, row.reply_head) = (e.reply.began, e.reply.began);
         }
     }
-    (row.protocol, row.verb, row.target, row.detail) = (e.protocol, e.verb, e.target, e.detail);
-    row.status = e.status;
+    (row.protocol, row.verb, row.target, row.detail) =
+        (e.content.protocol, e.content.verb, e.content.target, e.content.detail);
+    row.status = e.content.status;
     row.failed = match e {
-        _ if e.failed => Failed::Yes,
-        _ if e.outcome_unknown => Failed::Unknown,
+        _ if e.is(ExchangeFlag::Failed) => Failed::Yes,
+        _ if e.is(ExchangeFlag::OutcomeUnknown) => Failed::Unknown,
         _ => Failed::No,
     };
     row.what = match e {
-        _ if e.one_way => ExchangeKind::NoReply,
-        _ if e.replied => ExchangeKind::Answered,
-        _ if e.has_unclear_borders => ExchangeKind::ReplyMissed,
-        _ if is_over && !e.reset => ExchangeKind::Open,
+        _ if e.is(ExchangeFlag::OneWay) => ExchangeKind::NoReply,
+        _ if e.is(ExchangeFlag::Replied) => ExchangeKind::Answered,
+        _ if e.is(ExchangeFlag::UnclearBorders) => ExchangeKind::ReplyMissed,
+        _ if is_over && !e.is(ExchangeFlag::Reset) => ExchangeKind::Open,
         _ => ExchangeKind::Unanswered,
     };
     row
@@ -201,7 +207,7 @@ impl Steps for Taker<'_> {
         let caller = metrics.caller_of(family, client, service);
         let name = &mut metrics.services[service as usize].name;
         if name.is_empty() && e.side == Side::Server {
-            name.push_str(self.names.program(self.host.id(), e.task));
+            name.push_str(self.names.program(self.host.id(), e.request.task));
         }
         metrics.count(self.host.id().0, at, &row, service, caller, self.host);
     }

@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
             let caller = s.caller.as_ref().map(|c| match (&s.wire, parent) {
                 (Some(w), Some(p)) if w.is_caller => p.service.clone(),
                 (Some(w), None) if w.is_caller => "its client".to_owned(),
-                _ => self.names.program(c.host, c.exchange.task).to_owned(),
+                _ => self.names.program(c.host, c.exchange.request.task).to_owned(),
             });
             let asked = match (self.asks_for_a_name(s), parent, &s.caller) {
                 (true, Some(p), _) => Some((self.names.service(s), p.service.clone(), p.host)),
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
                 _ => parent.and_then(|p| p.asked.clone()),
             };
             let service = self.names.service(s);
-            let process = s.callee.as_ref().map(|h| self.names.program(h.host, h.exchange.task).to_owned());
+            let process = s.callee.as_ref().map(|h| self.names.program(h.host, h.exchange.request.task).to_owned());
             // what is handed on as it came says nothing new
             let asked_for =
                 parent.and(s.callee.as_ref()).map(|h| self.names.asked(h)).filter(|a| root.as_ref() != Some(a));
@@ -215,9 +215,9 @@ impl<'a> Reader<'a> {
             places.push(Place {
                 awaits: event,
                 asked_for,
-                error: half.map_or_else(String::new, |h| self.names.text(h.host, h.exchange.detail).to_owned()),
+                error: half.map_or_else(String::new, |h| self.names.text(h.host, h.exchange.content.detail).to_owned()),
                 process: process.unwrap_or_else(|| service.clone()),
-                task: s.callee.as_ref().map(|h| (h.host, h.exchange.task)),
+                task: s.callee.as_ref().map(|h| (h.host, h.exchange.request.task)),
                 service,
                 caller,
                 host: half.map_or(HostId(0), |h| h.host),
@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
 
     fn asks_for_a_name(&self, s: &Span) -> bool {
         let half = s.caller.as_ref().or(s.callee.as_ref());
-        half.is_some_and(|h| self.names.text(h.host, h.exchange.protocol) == DNS) && s.caller.is_some()
+        half.is_some_and(|h| self.names.text(h.host, h.exchange.content.protocol) == DNS) && s.caller.is_some()
     }
 
     /// The wait of which `slices[run]` are the time.

@@ -1,17 +1,30 @@
 //! Which requests bear the identifiers that services hand on with their calls.
 
 use crate::conditions::holds;
-use crate::exchange::ExId;
+use crate::exchange::{Content, ExId};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use wakepath_model::rows::WitnessKind;
 
 /// An identifier in a message's head: its kind and hash.
-pub(super) type Identifier = (WitnessKind, u64);
+type Identifier = (WitnessKind, u64);
 
-/// What a message says that services hand on.
-pub(super) fn carried(witness: Identifier) -> Option<Identifier> {
-    witness.0.is_handed_on().then_some(witness)
+/// What a message says that services hand on with the calls that they make for it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Identifiers([Option<Identifier>; 2]);
+
+impl Identifiers {
+    /// Those that a message bears. A `traceparent` has two: the span, which proxies pass on, and the trace, which instrumented programs
+    /// keep.
+    pub(super) fn of(content: &Content) -> Identifiers {
+        let witness = Some(content.witness).filter(|(kind, _)| kind.is_handed_on());
+        let identifier = Some((WitnessKind::XRequestId, content.identifier)).filter(|(_, hash)| *hash != 0);
+        Identifiers([witness, identifier.filter(|_| identifier != witness)])
+    }
+
+    pub(super) fn each(self) -> impl Iterator<Item = Identifier> {
+        self.0.into_iter().flatten()
+    }
 }
 
 /// How many identifiers are remembered of a process.
@@ -41,8 +54,10 @@ impl Bearers {
         self.of.insert(id, holds("witness.borne_by_one", is_new).then_some(x));
     }
 
-    /// The one request that was seen to bear it.
-    pub(super) fn bearer(&self, id: Identifier) -> Option<ExId> {
-        *self.of.get(&id)?
+    /// The one request that was seen to bear them, as far as each was ever borne by one alone.
+    pub(super) fn bearer(&self, ids: Identifiers) -> Option<ExId> {
+        let mut bearers = ids.each().filter_map(|id| *self.of.get(&id)?);
+        let first = bearers.next()?;
+        bearers.all(|other| holds("witness.all_of_one", other == first)).then_some(first)
     }
 }

@@ -4,9 +4,7 @@ use super::bearers::Bearers;
 use super::helper::JobStats;
 use super::request_set::RequestSet;
 use crate::exchange::{ExId, is_peer};
-use crate::process::ProcessId;
-use smallvec::SmallVec;
-use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use wakepath_model::ids::{EndpointId, MonoNs};
 
 /// All that can hand work on without a message: the threads of one process.
 #[derive(Default)]
@@ -19,8 +17,6 @@ pub(super) struct Domain {
     pub(super) jobs: JobStats,
     /// The last input, where the process had come to rest when it was given it and has done nothing else since.
     pub(super) rest: Option<Rest>,
-    /// Connections that it makes and has not used yet.
-    pub(super) dialling: Vec<EndpointId>,
     /// When one of its helpers read an answer last: what came of it may be waiting for a loop to take it.
     pub(super) helper_heard: MonoNs,
     /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
@@ -55,24 +51,4 @@ impl Rest {
     pub(super) fn is_given(&self, flow: EndpointId) -> bool {
         self.flows.contains(&flow) || is_peer(flow)
     }
-}
-
-/// A connection that is made and not used yet.
-pub(super) struct Dial {
-    /// The request that it is made for, where known.
-    pub(super) of: Option<ExId>,
-    /// Who makes it.
-    pub(super) by: TaskId,
-    pub(super) process: ProcessId,
-    /// The process made another meanwhile.
-    pub(super) is_beside_another: bool,
-    /// Whoever was just accepted had it made, but for habit.
-    pub(super) is_by_habit: bool,
-    /// Where it stands among those that the process makes.
-    pub(super) at: usize,
-    /// When it was begun, and how many calls of the request were known then.
-    pub(super) since: MonoNs,
-    pub(super) calls_before: usize,
-    /// In which protocols a call was made meanwhile that may be the request's and may be another's.
-    pub(super) doubted: SmallVec<[StrId; 2]>,
 }

@@ -1,13 +1,13 @@
 //! What rules are asked, and what they say: of all that could have made a call, whom they keep.
 
-use super::bearers::{Identifier, carried};
+use super::bearers::Identifiers;
 use super::facts::Facts;
 use super::request_set::{Candidates, Requests, SHARED_FROM, SetId};
 use super::worker::Worker;
 use crate::conditions::holds;
 use crate::errands::Waking;
 use crate::evidence::{Gap, Missing, Rule, Strength};
-use crate::exchange::{ExId, Slab};
+use crate::exchange::{Content, ExId, Slab};
 use crate::process::ProcessId;
 use crate::roles::Role;
 use smallvec::SmallVec;
@@ -22,8 +22,8 @@ pub(super) struct Question<'q> {
     pub(super) at: MonoNs,
     /// The flow on which the call is made; 0 where that is not known.
     pub(super) flow: EndpointId,
-    /// The identifier that the call hands on, where its head was read and has one.
-    pub(super) carried: Option<Identifier>,
+    /// The identifiers that the call hands on, where its head was read and has some.
+    pub(super) carried: Identifiers,
     pub(super) role: Role,
     pub(super) worker: Option<&'q Worker>,
     is_migrating: bool,
@@ -40,7 +40,7 @@ impl<'q> Question<'q> {
             task,
             at,
             flow: EndpointId(0),
-            carried: None,
+            carried: Identifiers::default(),
             role,
             worker: facts.tasks.get(task),
             is_migrating,
@@ -52,9 +52,9 @@ impl<'q> Question<'q> {
         Question { flow, ..self }
     }
 
-    /// The same of a call whose message has this witness.
-    pub(super) fn carrying(self, witness: Identifier) -> Question<'q> {
-        Question { carried: carried(witness), ..self }
+    /// The same of a call whose message says this.
+    pub(super) fn carrying(self, content: &Content) -> Question<'q> {
+        Question { carried: Identifiers::of(content), ..self }
     }
 
     pub(super) fn is_open(&self, x: ExId) -> bool {

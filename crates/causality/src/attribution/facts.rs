@@ -1,19 +1,22 @@
 //! What is known of a host's tasks, processes and exchanges up to now: what rules ask.
 
-use super::domain::{Dial, Domain};
+use super::domain::Domain;
 use super::request_set::{SHARED_FROM, SetId};
 use super::state::State;
 use super::tenure::Tenure;
 use super::worker::Worker;
 use crate::conditions::holds;
+use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::Lineage;
 use crate::of_tasks::OfTasks;
 use crate::options::Options;
 use crate::process::ProcessId;
+use crate::process::dials::Dials;
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use wakepath_flows::places::Places;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::OPEN;
@@ -38,7 +41,7 @@ pub(super) struct Facts<'a> {
     /// A request was put off.
     pub(super) puts_off: bool,
     /// Connections that are made and not used yet.
-    pub(super) dials: FxHashMap<EndpointId, Dial>,
+    pub(super) dials: Dials,
     /// The poll whose inputs come next: its task, and until when it was told to wait (ns).
     pub(super) last_poll: (TaskId, u64),
 }
@@ -48,7 +51,7 @@ impl<'a> Facts<'a> {
         Facts {
             roles,
             tasks: OfTasks::default(),
-            lineage: Lineage::default(),
+            lineage: Lineage::knowing(Arc::clone(roles.births())),
             tenures: FxHashMap::default(),
             domains: OfTasks::default(),
             states: Places::default(),
@@ -56,7 +59,7 @@ impl<'a> Facts<'a> {
             shared_flows: 0,
             options,
             puts_off: false,
-            dials: FxHashMap::default(),
+            dials: Dials::default(),
             last_poll: (TaskId::UNKNOWN, 0),
         }
     }
@@ -115,7 +118,7 @@ impl<'a> Facts<'a> {
     /// Its reply has begun and only something else can end it: it asks for nothing more.
     pub(super) fn is_implicitly_ended(xs: &Slab, x: ExId) -> bool {
         let e = xs.get(x);
-        e.open_ended && e.reply_start != OPEN
+        e.is(ExchangeFlag::OpenEnded) && e.reply.start != OPEN
     }
 
     /// Whether the task is one that takes requests or makes calls.
@@ -139,7 +142,7 @@ impl<'a> Facts<'a> {
             }
             match found {
                 None => found = Some(x),
-                Some(f) if xs.get(f).flow == xs.get(x).flow && !xs.get(x).witness.0.names_exchange() => {
+                Some(f) if xs.get(f).flow == xs.get(x).flow && !xs.get(x).content.witness.0.names_exchange() => {
                     if xs.get(x).number < xs.get(f).number {
                         found = Some(x);
                     }
@@ -165,7 +168,7 @@ impl<'a> Facts<'a> {
     /// Since when it waits for the answer to its last call; 0 where it waits for something else.
     pub(super) fn waits_since(&self, xs: &Slab, x: ExId) -> MonoNs {
         let asking = self.state(x).request.calls.iter().rev().copied().find(|&y| self.is_open(xs, y));
-        asking.map_or(MonoNs(0), |y| xs.get(y).began)
+        asking.map_or(MonoNs(0), |y| xs.get(y).request.began)
     }
 
     /// Whether a pipelined request waits for the one before it on its flow: it was an input of its own, and nothing was
@@ -174,7 +177,9 @@ impl<'a> Facts<'a> {
         let e = xs.get(x);
         let process = self.state(x).process;
         let is_before = |y: &ExId| self.state(*y).process == process && xs.get(*y).number < e.number;
-        self.state(x).request.is_put_off && !e.witness.0.names_exchange() && self.on_flow(e.flow).iter().any(is_before)
+        self.state(x).request.is_put_off
+            && !e.content.witness.0.names_exchange()
+            && self.on_flow(e.flow).iter().any(is_before)
     }
 
     /// Whether a request may wait for the one before it on its flow.
@@ -192,15 +197,15 @@ impl<'a> Facts<'a> {
     /// Whether one read took another request too that is still open (from a TLS record, or where reads are not made short):
     /// that input was not one's alone.
     pub(super) fn is_beside_another(&self, xs: &Slab, task: TaskId, x: ExId) -> bool {
-        let (flow, taken) = (xs.get(x).flow, xs.get(x).taken);
+        let (flow, taken) = (xs.get(x).flow, xs.get(x).request.taken);
         let is_held = |y: ExId| self.is_member(y, SetId::Held(task));
-        self.on_flow(flow).iter().any(|&y| y != x && xs.get(y).taken == taken && is_held(y))
+        self.on_flow(flow).iter().any(|&y| y != x && xs.get(y).request.taken == taken && is_held(y))
     }
 
     /// For which request a task goes on when a flow can be written to: the one that the flow was connected for, or
     /// whose reply is on its way there.
     pub(super) fn writes_for(&self, xs: &Slab, flow: EndpointId, task: TaskId) -> Option<ExId> {
-        if let Some(x) = self.dials.get(&flow).and_then(|d| d.of) {
+        if let Some(x) = self.dials.get(flow).and_then(|d| d.of) {
             return Some(x).filter(|&x| self.is_open(xs, x));
         }
         let held = self.on_flow(flow).iter().filter(|&&x| self.is_member(x, SetId::Held(task)));
@@ -224,6 +229,6 @@ impl<'a> Facts<'a> {
 
     /// Whether operations were lost while request `x` can have made a call at `at`.
     pub(super) fn is_lossy_since(&self, e: &Exchange, at: MonoNs) -> bool {
-        self.roles.is_lossy(e.taken, at)
+        self.roles.is_lossy(e.request.taken, at)
     }
 }

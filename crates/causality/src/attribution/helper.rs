@@ -139,7 +139,7 @@ impl HelperState {
         for (at, mark) in since().skip(closed.map_or(0, |(i, _)| i)) {
             match mark {
                 HelperEvent::Left(_) => {}
-                HelperEvent::Woke(x, slept) if !xs.is_live(x) || xs.get(x).taken > began || slept > ended => {
+                HelperEvent::Woke(x, slept) if !xs.is_live(x) || xs.get(x).request.taken > began || slept > ended => {
                     return None;
                 }
                 HelperEvent::Woke(x, _) if found.is_none_or(|(f, _)| f == x) => found = Some((x, at)),

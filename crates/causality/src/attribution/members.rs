@@ -1,6 +1,6 @@
 //! Who is in which set of requests, kept at each step; and what that says of calls that several could have made.
 
-use super::bearers::carried;
+use super::bearers::Identifiers;
 use super::facts::Facts;
 use super::request_set::{CallRange, Candidates, OpenCall, RequestSet, SetId};
 use super::state::{NotedDoubts, OPEN_CALLS_MAX, RequestDoubts, RequestState, State};
@@ -69,8 +69,10 @@ impl Facts<'_> {
             self.shared_flows += usize::from(on_flow.len() == 2);
         }
         let process = self.state(x).process;
-        if let Some(id) = carried(xs.get(x).witness).filter(|_| !self.options.refuses_witness) {
-            self.domain_mut(process).bearers.came(id, x);
+        if !self.options.refuses_witness {
+            for id in Identifiers::of(&xs.get(x).content).each() {
+                self.domain_mut(process).bearers.came(id, x);
+            }
         }
         self.join(x, SetId::Open(process));
         self.join(x, SetId::Free(process));
@@ -132,7 +134,9 @@ impl Facts<'_> {
     /// How many other requests its holder took by the same read.
     fn twins(&self, xs: &Slab, x: ExId) -> usize {
         let (holder, e) = (self.state(x).holder, xs.get(x));
-        let is_twin = |y: &&ExId| **y != x && xs.get(**y).taken == e.taken && self.is_member(**y, SetId::Held(holder));
+        let is_twin = |y: &&ExId| {
+            **y != x && xs.get(**y).request.taken == e.request.taken && self.is_member(**y, SetId::Held(holder))
+        };
         self.on_flow(e.flow).iter().filter(is_twin).count()
     }
 

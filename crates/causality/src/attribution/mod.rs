@@ -22,6 +22,7 @@ mod worker;
 
 use crate::conditions::{self, holds};
 use crate::evidence::{Class, Gap, Missing, Rule};
+use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Exchange, Queued, Side, Slab};
 use crate::finished::{Calls, Done, Finished, Parent};
 use crate::options::Options;
@@ -287,16 +288,16 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return;
         }
         let failed = conditions::failed();
-        let q = Question::new(&self.facts, xs, e.actor, at).on(on).carrying(e.witness);
+        let q = Question::new(&self.facts, xs, e.request.actor, at).on(on).carrying(&e.content);
         let (candidates, more) = candidates::explain(&q, &self.rules, self.uses_habits());
-        let (flow, start, task) = (e.flow, e.request_start, e.actor);
+        let (flow, start, task) = (e.flow, e.request.start, e.request.actor);
         self.proofs.insert(y, Proof { flow, start, task, at, candidates, more, outcome, later: None, failed });
     }
 
     /// Whether somebody asks how a call is known.
     fn is_asked(&self, e: &Exchange) -> bool {
         let explain = self.facts.options.explain.as_ref();
-        explain.is_some_and(|explain| (explain.is_asked)(self.host, e.flow, e.request_start))
+        explain.is_some_and(|explain| (explain.is_asked)(self.host, e.flow, e.request.start))
     }
 
     /// What rules make of a task's calls that hear of it later; conditions that do not hold are kept with the proofs of its open calls.
@@ -318,10 +319,10 @@ impl<'a, F: Finished> Attribution<'a, F> {
     fn checked(&self, q: &Question, x: ExId, rule: Rule) -> (Parent, Candidates) {
         let e = q.xs.get(x);
         let gap = match () {
-            () if e.has_unclear_borders => Gap::Borders,
+            () if e.is(ExchangeFlag::UnclearBorders) => Gap::Borders,
             // what was never seen of others may be this one's, which is over
             () if e.is_unpaired() && rule.class() == Class::ByHabit => Gap::Turns,
-            () if self.facts.roles.is_lossy(e.taken, q.at) => Gap::Losses,
+            () if self.facts.roles.is_lossy(e.request.taken, q.at) => Gap::Losses,
             () => return (Parent::Of(x, rule), Candidates::default()),
         };
         // its own end may be among what was missed, and the call another's
@@ -336,7 +337,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
     fn link(&mut self, xs: &Slab, y: ExId, x: ExId, rule: Rule) {
         self.facts.resolve(xs, y);
         if let Some(proof) = self.proofs.get_mut(&y).filter(|p| p.is_undecided()) {
-            proof.later = Some((rule, xs.get(y).ended));
+            proof.later = Some((rule, xs.get(y).reply.ended));
         }
         // rules that hear of it later are asked of what is undecided alone
         let before = self.facts.state_mut(y).call.parent.replace(Parent::Of(x, rule));
@@ -407,7 +408,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             if xs.is_live(x)
                 && !self.facts.state_mut(x).closed
                 && !self.facts.state_mut(x).given
-                && xs.get(x).ended == at
+                && xs.get(x).reply.ended == at
             {
                 self.give(xs, x);
             }
@@ -422,20 +423,20 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return false;
         }
         let e = xs.get(y);
-        let worker = self.facts.tasks.get(e.actor);
+        let worker = self.facts.tasks.get(e.request.actor);
         let is_ungiven = |x: ExId| xs.is_live(x) && !self.facts.state(x).given;
         let is_unclaimed = |w: &Worker| w.segment.contains(&y);
-        (self.facts.roles.role(e.actor).replies_foreign && worker.is_some_and(is_unclaimed)
+        (self.facts.roles.role(e.request.actor).replies_foreign && worker.is_some_and(is_unclaimed)
             || worker.and_then(|w| w.born_of).is_some_and(is_ungiven)
             || self.facts.is_being_completed(xs, y))
-            && e.ended.0 + CLAIM_NS > now.0
+            && e.reply.ended.0 + CLAIM_NS > now.0
     }
 
     fn resolve(&mut self, xs: &Slab, y: ExId) {
-        if let Some(x) = self.watched(xs.get(y).actor, |facts| facts.completed(xs, y))
+        if let Some(x) = self.watched(xs.get(y).request.actor, |facts| facts.completed(xs, y))
             && !self.facts.state_mut(x).given
         {
-            if self.facts.roles.is_lossy(xs.get(x).taken, xs.get(y).ended) {
+            if self.facts.roles.is_lossy(xs.get(x).request.taken, xs.get(y).reply.ended) {
                 self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::Losses));
             } else {
                 self.link(xs, y, x, Rule::Completion);
@@ -445,14 +446,14 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return;
         }
         // that its task is one to which requests are handed may have shown later
-        let is_handed_work = self.facts.is_handed_work(xs.get(y).actor);
+        let is_handed_work = self.facts.is_handed_work(xs.get(y).request.actor);
         let call = &self.facts.state(y).call;
         if let Some(x) = call.candidates.as_ref().and_then(|s| s.only())
             && call.has_one_suspect
             && is_handed_work
             && xs.is_live(x)
             && !self.facts.state(x).given
-            && !self.facts.roles.is_lossy(xs.get(x).taken, xs.get(y).began)
+            && !self.facts.roles.is_lossy(xs.get(x).request.taken, xs.get(y).request.began)
         {
             return self.link(xs, y, x, Rule::Sole);
         }
@@ -510,7 +511,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         x: ExId,
     ) {
         if let (Side::Client, Some(why)) = (exchange.side, parent) {
-            let missing = Question::new(&self.facts, xs, exchange.actor, exchange.began).missing(why);
+            let missing = Question::new(&self.facts, xs, exchange.request.actor, exchange.request.began).missing(why);
             *self.tally.missing.entry(missing).or_default() += 1;
         }
         match (exchange.side, is_root_call) {
@@ -526,14 +527,14 @@ impl<'a, F: Finished> Attribution<'a, F> {
         let gap = match () {
             () if s.request.lossy => Some(Gap::Losses),
             () if exchange.is_unpaired() => Some(Gap::Turns),
-            () if exchange.has_unclear_borders => Some(Gap::Borders),
+            () if exchange.is(ExchangeFlag::UnclearBorders) => Some(Gap::Borders),
             () if s.request.overflow => Some(Gap::Borders),
-            () if s.request.is_unfollowed || exchange.queued == Queued::Relayed => Some(Gap::Unfollowed),
+            () if s.request.is_unfollowed || exchange.content.queued == Queued::Relayed => Some(Gap::Unfollowed),
             () if exchange.client.is_work_unknown => Some(Gap::ClientLeft),
             () => None,
         };
         let (closed, refusals) = (s.closed, std::mem::take(&mut s.request.refusals));
-        let flows_lost = self.facts.roles.is_lossy(MonoNs(0), exchange.ended);
+        let flows_lost = self.facts.roles.is_lossy(MonoNs(0), exchange.reply.ended);
         self.out.done(Done { exchange, calls, parent, is_root_call, doubts, open_calls, gap, flows_lost, refusals });
         if closed {
             self.release(x);

@@ -1,6 +1,6 @@
 //! What each step of an exchange means inside its component.
 
-use super::bearers::carried;
+use super::bearers::Identifiers;
 use super::exclusion::Question;
 use super::facts::Facts;
 use super::helper::{HelperEvent, Woken};
@@ -10,6 +10,7 @@ use super::state::{REFUSALS_MAX, State};
 use super::{Attribution, CALLS_MAX};
 use crate::conditions::{self, holds};
 use crate::evidence::{Gap, Rule};
+use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, More, Side, Sign, Slab, Steps};
 use crate::finished::{Finished, Parent};
 use crate::lineage::Basis;
@@ -29,7 +30,7 @@ impl<F: Finished> Attribution<'_, F> {
 
     /// Notes whose call `x` is, or whose it may be.
     fn decided(&mut self, xs: &Slab, x: ExId, at: MonoNs, parent: Parent, candidates: Candidates) {
-        let task = xs.get(x).actor;
+        let task = xs.get(x).request.actor;
         if parent != Parent::Root {
             self.saw_call(task, at);
         }
@@ -65,19 +66,21 @@ impl<F: Finished> Attribution<'_, F> {
     fn may_have_waited_for_a_queue(&self, xs: &Slab, x: ExId) -> bool {
         let State { process, request, .. } = self.facts.state(x);
         let told = self.facts.domains.get(process.leader()).map_or(MonoNs(0), |d| d.told);
-        let is_put = |&y: &ExId| xs.is_live(y) && xs.get(y).queued.is_queued() && xs.get(y).began < told;
+        let is_put =
+            |&y: &ExId| xs.is_live(y) && xs.get(y).content.queued.is_queued() && xs.get(y).request.began < told;
         told != MonoNs(0) && request.calls.iter().any(is_put)
     }
 
     /// Who made call `y`, of which `task` sends something now.
     fn decide_call(&self, xs: &Slab, y: ExId, task: TaskId, flow: EndpointId, at: MonoNs) -> (Parent, Candidates) {
-        self.answer(Question::new(&self.facts, xs, task, at).on(flow).carrying(xs.get(y).witness))
+        self.answer(Question::new(&self.facts, xs, task, at).on(flow).carrying(&xs.get(y).content))
     }
 
     /// Whether the identifier that call `y` carries is request `o`'s, where it has one that names a request.
     fn is_of_bearer(&self, xs: &Slab, y: ExId, o: ExId) -> bool {
         let process = self.facts.state(y).process;
-        let named = carried(xs.get(y).witness).and_then(|id| self.facts.domain(process)?.bearers.bearer(id));
+        let carried = Identifiers::of(&xs.get(y).content);
+        let named = self.facts.domain(process).and_then(|d| d.bearers.bearer(carried));
         named.is_none_or(|x| holds("owner.bears_the_identifier", x == o))
     }
 
@@ -93,6 +96,29 @@ impl<F: Finished> Attribution<'_, F> {
         self.facts.change(of, |r| r.outstanding += 1);
         decided
     }
+
+    /// A request was taken.
+    fn request_begun(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
+        let e = xs.get(x);
+        self.facts.lineage.took(xs, x);
+        if let Some(task) = self.facts.roles.answerer(e) {
+            self.facts.lineage.answers(xs, x, task);
+        }
+        if let Some(head) = self.facts.roles.head(e) {
+            self.facts.lineage.leads(x, head);
+        }
+        self.facts.opened(xs, x);
+        let w = self.facts.tasks.or_default(e.request.actor);
+        if self.facts.roles.role(e.request.actor).replies_foreign {
+            // what it did before was for another, to which it did not reply
+            w.segment.clear();
+        }
+        w.unknown_work = false;
+        w.given.asked(e.flow, x, at);
+        // a task that takes a request in the flow's order is done with what it had of others
+        w.enter(x, at);
+        self.facts.took_at_rest(e.request.actor, e.flow, Some(x));
+    }
 }
 
 impl<F: Finished> Steps for Attribution<'_, F> {
@@ -100,35 +126,20 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
-        let process = self.facts.roles.process_of(e.actor);
-        self.facts.begin(x, State { process, holder: e.actor, given: e.is_internal, ..State::default() });
-        if e.is_internal {
+        let process = self.facts.roles.process_of(e.request.actor);
+        self.facts.begin(
+            x,
+            State { process, holder: e.request.actor, given: e.is(ExchangeFlag::Internal), ..State::default() },
+        );
+        if e.is(ExchangeFlag::Internal) {
             return;
         }
         self.out.began(e, !self.facts.roles.serves(process, at));
         if e.side == Side::Server {
-            self.facts.lineage.took(xs, x);
-            if let Some(task) = self.facts.roles.answerer(e) {
-                self.facts.lineage.answers(xs, x, task);
-            }
-            if let Some(head) = self.facts.roles.head(e) {
-                self.facts.lineage.leads(x, head);
-            }
-            self.facts.opened(xs, x);
-            let w = self.facts.tasks.or_default(e.actor);
-            if self.facts.roles.role(e.actor).replies_foreign {
-                // what it did before was for another, to which it did not reply
-                w.segment.clear();
-            }
-            w.unknown_work = false;
-            w.given.asked(e.flow, x, at);
-            // a task that takes a request in the flow's order is done with what it had of others
-            w.enter(x, at);
-            self.facts.took_at_rest(e.actor, e.flow, Some(x));
-            return;
+            return self.request_begun(xs, x, at);
         }
         self.tally.calls.begun += 1;
-        let task = e.actor;
+        let task = e.request.actor;
         if self.is_asked(e) {
             conditions::watch();
         }
@@ -147,7 +158,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             && self.is_of_bearer(xs, x, o)
             && (rule == Rule::Owner || self.uses_habits())
         {
-            if self.facts.roles.is_lossy(xs.get(o).taken, at) {
+            if self.facts.roles.is_lossy(xs.get(o).request.taken, at) {
                 self.prove(xs, x, flow, at, Outcome::Open(Gap::Losses));
                 self.facts.state_mut(x).call.parent = Some(Parent::Open(Gap::Losses));
                 self.facts.state_mut(o).request.doubts.count += 1;
@@ -175,7 +186,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         if matches!(parent, Parent::Open(_) | Parent::Pending) {
             self.facts.doubt_dial(x, e, process);
         }
-        if e.has_unclear_borders
+        if e.is(ExchangeFlag::UnclearBorders)
             && let Parent::Of(p, _) = parent
         {
             // whose replies are whose on its flow is not known: its request may wait for none
@@ -184,7 +195,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     }
 
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
-        if self.facts.is_open(xs, x) && !xs.get(x).is_internal {
+        if self.facts.is_open(xs, x) && !xs.get(x).is(ExchangeFlag::Internal) {
             self.take_input(xs, x, task, at);
             self.facts.tasks.or_default(task).given.asked(xs.get(x).flow, x, at);
             self.facts.took_at_rest(task, xs.get(x).flow, Some(x));
@@ -193,12 +204,12 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn sends_more(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) -> More {
         let e = xs.get(y);
-        if e.is_internal {
+        if e.is(ExchangeFlag::Internal) {
             return More::OfIt;
         }
-        let is_same_actor = e.actor == task;
+        let is_same_actor = e.request.actor == task;
         // what a loop could not send at once, it may send when its request is over
-        let may_be_late = is_same_actor && !e.has_unclear_borders && self.facts.roles.role(task).is_loop();
+        let may_be_late = is_same_actor && !e.is(ExchangeFlag::UnclearBorders) && self.facts.roles.role(task).is_loop();
         let (before, (parent, candidates)) = (self.facts.state(y).call.parent, self.decide_more(xs, y, task, at));
         match (before, parent) {
             (Some(Parent::Of(a, _)), Parent::Of(b, _)) if a == b => More::OfIt,
@@ -223,7 +234,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let e = xs.get(x);
-        if e.side != Side::Server || e.is_internal {
+        if e.side != Side::Server || e.is(ExchangeFlag::Internal) {
             return;
         }
         let role = self.facts.roles.role(task);
@@ -239,7 +250,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         self.claim(xs, claims);
         // from here on it holds the request: a partial reply may be followed by more calls. Where a thread took it in nobody's name, and
         // replies in another's, it may go on with it in nobody's
-        if task == e.reply_task || e.actor != e.task {
+        if task == e.reply.task || e.request.actor != e.request.task {
             self.take_input(xs, x, task, at);
         }
         let w = self.facts.tasks.or_default(task);
@@ -247,11 +258,11 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     }
 
     fn reply_progress(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) {
-        if xs.get(y).is_internal {
+        if xs.get(y).is(ExchangeFlag::Internal) {
             return;
         }
         if xs.get(y).side != Side::Client {
-            if xs.get(y).open_ended {
+            if xs.get(y).is(ExchangeFlag::OpenEnded) {
                 self.outbox.idle.push_back((at, y));
             }
             // more of a partial reply: what came between its parts was for it, and no later reply may claim it
@@ -317,16 +328,16 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let e = xs.get(x);
         self.facts.state_mut(x).closed = true;
         self.outbox.waiting.push_back((at, x));
-        if e.is_internal {
+        if e.is(ExchangeFlag::Internal) {
             return;
         }
         if e.side == Side::Client {
             self.facts.keep_rivals(xs, x);
             if !self.facts.state_mut(x).call.replied
-                && let Some(w) = self.facts.tasks.get_mut(e.actor)
+                && let Some(w) = self.facts.tasks.get_mut(e.request.actor)
             {
                 w.given.ended();
-                self.facts.answered_at_rest(self.facts.roles.process_of(e.actor));
+                self.facts.answered_at_rest(self.facts.roles.process_of(e.request.actor));
             }
             if let Some(Parent::Of(p, _)) = self.facts.state_mut(x).call.parent {
                 self.no_longer_outstanding(xs, x, p);
@@ -339,8 +350,12 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         let holder = self.facts.state(x).holder;
         // more of a reply whose length is not known may be among what was lost
-        let until = if e.replied && !e.open_ended { e.ended } else { e.ended.max(at) };
-        let lossy = self.facts.roles.is_lossy(e.taken, until);
+        let until = if e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::OpenEnded) {
+            e.reply.ended
+        } else {
+            e.reply.ended.max(at)
+        };
+        let lossy = self.facts.roles.is_lossy(e.request.taken, until);
         self.facts.state_mut(x).request.lossy |= lossy;
         self.facts.state_mut(x).request.holder_called = self.facts.tasks.get(holder).map_or(MonoNs(0), |w| w.called);
         self.facts.left_open(xs, x);
@@ -383,7 +398,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn refused(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, error: i32) {
         let refusal = self.out.refused(flow, task, at, error);
-        let of = match self.facts.dials.get(&flow) {
+        let of = match self.facts.dials.get(flow) {
             Some(dial) => dial.of,
             None => match self.decide(xs, task, flow, at).0 {
                 Parent::Of(x, _) => Some(x),
@@ -453,7 +468,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     }
 
     fn gave_up(&mut self, xs: &Slab, y: ExId, task: TaskId) {
-        if xs.get(y).is_internal {
+        if xs.get(y).is(ExchangeFlag::Internal) {
             return;
         }
         let call = &mut self.facts.state_mut(y).call;
@@ -497,7 +512,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let r = &self.facts.state(x).request;
         let calls = || r.calls.iter().copied().filter(|&y| xs.is_live(y));
         Sign {
-            last: calls().map(|y| xs.get(y).began.max(xs.get(y).ended)).max().unwrap_or_default(),
+            last: calls().map(|y| xs.get(y).request.began.max(xs.get(y).reply.ended)).max().unwrap_or_default(),
             is_waiting: r.outstanding > 0,
             has_dropped: calls().any(|y| self.facts.state(y).call.is_given_up),
         }

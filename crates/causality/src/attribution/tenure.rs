@@ -1,15 +1,13 @@
 //! What is kept of a goroutine that takes items through channels.
 
 use crate::exchange::ExId;
-use wakepath_model::ids::{MonoNs, TaskId};
+use wakepath_model::ids::MonoNs;
 
 /// What a goroutine that takes items is at.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Tenure {
     /// For which request it works, where it is at one.
-    pub(super) of: Option<ExId>,
-    /// Who sent the item.
-    pub(super) first: TaskId,
+    of: Option<ExId>,
     taken: MonoNs,
     /// When it was handed back; the beginning of time where it is at nothing that is known.
     pub(super) until: MonoNs,
@@ -26,10 +24,10 @@ impl Tenure {
         self.before.filter(|&(_, from, to)| (from..=to).contains(&at)).map(|(x, ..)| x)
     }
 
-    /// It took an item of which nothing is known yet.
-    pub(super) fn begin(&mut self, at: MonoNs) {
-        let until = self.until.min(at);
-        self.before = self.of.map(|x| (x, self.taken, until)).or(self.before);
-        (self.of, self.taken, self.until) = (None, at, MonoNs(0));
+    /// It took an item, and works for a request with it until then, where that is known.
+    pub(super) fn begin(&mut self, at: MonoNs, of: Option<ExId>, until: MonoNs) {
+        let before = self.until.min(at);
+        self.before = self.of.map(|x| (x, self.taken, before)).or(self.before);
+        (self.of, self.taken, self.until) = (of, at, until);
     }
 }

@@ -9,6 +9,7 @@
 
 use super::ends::Ep;
 use super::{Engine, Steps};
+use crate::exchange::ExchangeFlag;
 use crate::exchange::record::Side;
 use crate::process::ProcessId;
 use crate::slab::ExId;
@@ -103,15 +104,17 @@ impl<S: Steps> Engine<S> {
         let (left, closed_by) = (ep.other.left, ep.closed_by());
         for x in ep.open.clone() {
             let e = self.xs.get_mut(x);
-            let is_whole = e.reply_start != OPEN && (e.open_ended || e.reply_end == OPEN) && !reset;
-            if is_whole || e.one_way || e.is_internal {
+            let is_whole = e.reply.start != OPEN && (e.is(ExchangeFlag::OpenEnded) || e.reply.end == OPEN) && !reset;
+            if is_whole || e.is(ExchangeFlag::OneWay) || e.is(ExchangeFlag::Internal) {
                 continue;
             }
-            (e.reset, e.cut, e.client.left) = (reset, !reset, left);
+            e.client.left = left;
+            e.flags.set(ExchangeFlag::Reset, reset);
+            e.flags.set(ExchangeFlag::Cut, !reset);
             if let Some(ep) = self.eps.get_mut(&flow) {
                 ep.open.retain(|o| *o != x);
             }
-            let task = self.xs.get(x).actor;
+            let task = self.xs.get(x).request.actor;
             self.follow(x, flow, task, at);
         }
         if let Some(by) = closed_by {
@@ -133,12 +136,12 @@ impl<S: Steps> Engine<S> {
         let Some(ep) = self.eps.get(&flow) else { return };
         for x in ep.open.clone() {
             let e = self.xs.get(x);
-            if e.reply_start != OPEN {
+            if e.reply.start != OPEN {
                 continue;
             }
-            let is_alone = e.side == Side::Client || self.steps.turns_away(e.actor);
+            let is_alone = e.side == Side::Client || self.steps.turns_away(e.request.actor);
             if !is_alone {
-                self.xs.get_mut(x).has_unclear_borders = true;
+                self.xs.get_mut(x).flags.add(ExchangeFlag::UnclearBorders);
                 if let Some(ep) = self.eps.get_mut(&flow) {
                     ep.traits.is_shared = true;
                 }
@@ -146,9 +149,9 @@ impl<S: Steps> Engine<S> {
                 continue;
             }
             let e = self.xs.get_mut(x);
-            e.one_way = true;
-            if e.ended.0 == 0 {
-                e.ended = e.taken;
+            e.flags.add(ExchangeFlag::OneWay);
+            if e.reply.ended.0 == 0 {
+                e.reply.ended = e.request.taken;
             }
             self.close(flow, x, at, true);
         }
@@ -157,8 +160,9 @@ impl<S: Steps> Engine<S> {
     /// What the server says on the flow of a request need not be the reply: it works on until something else shows that it is done.
     pub(super) fn works_on_unpaired(&mut self, x: ExId, at: MonoNs) {
         let e = self.xs.get_mut(x);
-        (e.one_way, e.client.is_work_unknown) = (true, true);
-        let (flow, task) = (e.flow, e.actor);
+        e.flags.add(ExchangeFlag::OneWay);
+        e.client.is_work_unknown = true;
+        let (flow, task) = (e.flow, e.request.actor);
         if let Some(ep) = self.eps.get_mut(&flow) {
             ep.open.retain(|o| *o != x);
         }
@@ -174,10 +178,10 @@ impl<S: Steps> Engine<S> {
                     let e = self.xs.get_mut(x);
                     if e.is_unpaired() {
                         // as far as is known
-                        e.ended = if e.ended.0 == 0 { r.at } else { e.ended };
+                        e.reply.ended = if e.reply.ended.0 == 0 { r.at } else { e.reply.ended };
                         return self.eps.get(&r.flow).is_none();
                     }
-                    if self.xs.get(x).reply_start == OPEN {
+                    if self.xs.get(x).reply.start == OPEN {
                         self.steps.reply_began(&self.xs, x, r.actor(), r.at);
                     }
                     self.is_done(x, r.at, r.at);
@@ -201,7 +205,7 @@ impl<S: Steps> Engine<S> {
             on.1.get_or_insert(by);
         }
         for x in self.left.on(flow) {
-            if self.xs.get(x).actor == by && self.steps.turns_away(by) {
+            if self.xs.get(x).request.actor == by && self.steps.turns_away(by) {
                 self.is_done(x, at, at);
             } else {
                 self.drops(x, at);
@@ -271,7 +275,8 @@ impl<S: Steps> Engine<S> {
     /// The recording is over.
     pub(super) fn recording_ended(&mut self, at: MonoNs) {
         for x in self.left.all() {
-            self.xs.get_mut(x).unfinished |= !self.xs.get(x).is_unpaired();
+            let e = self.xs.get_mut(x);
+            e.flags.add_if(ExchangeFlag::Unfinished, !e.is_unpaired());
             self.lose(x, at);
         }
     }
@@ -279,8 +284,8 @@ impl<S: Steps> Engine<S> {
     /// The server is done with a request whose client left: at `until`, as is known `now`.
     fn is_done(&mut self, x: ExId, until: MonoNs, now: MonoNs) {
         let e = self.xs.get_mut(x);
-        e.ended = e.ended.max(until).max(e.client.left);
-        let (flow, task, is_whole) = (e.flow, e.actor, e.is_unpaired());
+        e.reply.ended = e.reply.ended.max(until).max(e.client.left);
+        let (flow, task, is_whole) = (e.flow, e.request.actor, e.is_unpaired());
         self.left.remove(flow, task, x);
         self.close(flow, x, now, is_whole);
     }

@@ -1,7 +1,7 @@
 //! Exchanges where the protocol is known: its messages make them.
 
 use super::ends::{Early, Span};
-use super::record::{By, Exchange, Queued, Side, Wanted};
+use super::record::{Asked, By, Content, Exchange, ExchangeFlag, Queued, Side, Wanted};
 use super::{Engine, Steps};
 use crate::slab::ExId;
 use smallvec::SmallVec;
@@ -10,11 +10,16 @@ use wakepath_model::rows::{Failed, MessageEndHow, MessageEndRow, MessageRole, Me
 
 /// What a request's message says, and the operations that moved its first byte and the last of its head.
 fn asked(r: &MessageRow, side: Side, first: Option<Span>, last: Option<Span>) -> Exchange {
-    Exchange {
+    let mut e = Exchange::of_request(r.flow, side, r.start, r.end);
+    e.by = if r.flags & message_flag::BY_TURN != 0 { By::Turn } else { By::Message };
+    e.request = Asked {
         arrived: first.map_or(MonoNs(0), |s| s.arrived),
         received_to: last.map_or(0, |s| s.end),
         began: first.map_or(r.at, |s| if side == Side::Client { s.entry } else { s.at }),
         task: last.map_or(TaskId::UNKNOWN, |s| s.task),
+        ..e.request
+    };
+    e.content = Content {
         protocol: r.protocol,
         verb: r.verb,
         target: r.target,
@@ -29,10 +34,11 @@ fn asked(r: &MessageRow, side: Side, first: Option<Span>, last: Option<Span>) ->
             () if r.flags & message_flag::SUBSCRIBES != 0 => Wanted::Messages,
             () => Wanted::Answer,
         },
-        by: if r.flags & message_flag::BY_TURN != 0 { By::Turn } else { By::Message },
         witness: (r.witness_kind, r.witness),
-        ..Exchange::of_request(r.flow, side, r.start, r.end)
-    }
+        identifier: r.identifier,
+        ..e.content
+    };
+    e
 }
 
 impl<S: Steps> Engine<S> {
@@ -68,7 +74,7 @@ impl<S: Steps> Engine<S> {
         // a reply: the oldest exchange without one, or the one with the same identifier, where that names exchanges
         let found = ep.open.iter().copied().find(|&x| {
             let e = self.xs.get(x);
-            let is_its = !is_named || e.witness.0 != r.witness_kind || e.witness.1 == r.witness;
+            let is_its = !is_named || e.content.witness.0 != r.witness_kind || e.content.witness.1 == r.witness;
             // of what turns pair, and what identifiers pair, neither answers the other
             e.is_owed()
                 && !e.is_by_direction()
@@ -81,7 +87,7 @@ impl<S: Steps> Engine<S> {
         let missed = r.start > ep.replies.explained_to && ep.replies.explained_to != 0;
         let owed = ep.open.iter().filter(|&&x| self.xs.get(x).is_owed()).count();
         if owed > 1 && !is_named {
-            let is_last = |e: &Exchange| e.reply_start == ep.replies.explained_to && e.open_ended;
+            let is_last = |e: &Exchange| e.reply.start == ep.replies.explained_to && e.is(ExchangeFlag::OpenEnded);
             let is_open = missed && ep.open.iter().any(|&x| is_last(self.xs.get(x)));
             if ep.replies.is_overdue(r.at) || missed && !ep.replies.may_end_at(r.start, r.at, is_open) {
                 self.become_murky(r.flow, r.at);
@@ -122,21 +128,21 @@ impl<S: Steps> Engine<S> {
     /// The head of a reply to an exchange, with the operations that moved its bytes so far, up to `reached`.
     fn reply_to(&mut self, x: ExId, r: &MessageRow, side: Side, spans: &[Span], reached: u64) {
         let e = self.xs.get_mut(x);
-        e.reply_start = r.start;
-        e.reply_end = r.end;
-        e.open_ended = r.end == OPEN;
-        e.status = r.status;
-        e.failed = r.failed == Failed::Yes;
-        e.outcome_unknown = r.failed == Failed::Unknown;
+        e.reply.start = r.start;
+        e.reply.end = r.end;
+        e.flags.set(ExchangeFlag::OpenEnded, r.end == OPEN);
+        e.content.status = r.status;
+        e.flags.set(ExchangeFlag::Failed, r.failed == Failed::Yes);
+        e.flags.set(ExchangeFlag::OutcomeUnknown, r.failed == Failed::Unknown);
         if r.detail != StrId::EMPTY {
-            e.detail = r.detail;
+            e.content.detail = r.detail;
         }
         let first = spans.first();
-        e.reply_began = first.map_or(r.at, |s| if side == Side::Server { s.entry } else { s.at });
+        e.reply.began = first.map_or(r.at, |s| if side == Side::Server { s.entry } else { s.at });
         let last = if r.end == OPEN { spans.last() } else { spans.iter().find(|s| s.end >= r.end).or(spans.last()) };
-        e.ended = last.map_or(r.at, |s| s.at);
-        (e.reply_task, e.reply_actor) = last.map_or((TaskId::UNKNOWN, TaskId::UNKNOWN), |s| (s.task, s.actor));
-        let (task, ended) = (e.reply_actor, e.ended);
+        e.reply.ended = last.map_or(r.at, |s| s.at);
+        (e.reply.task, e.reply.actor) = last.map_or((TaskId::UNKNOWN, TaskId::UNKNOWN), |s| (s.task, s.actor));
+        let (task, ended) = (e.reply.actor, e.reply.ended);
         self.steps.reply_began(&self.xs, x, task, r.at);
         self.steps.reply_progress(&self.xs, x, task, ended);
         if r.end != OPEN && reached >= r.end {
@@ -169,9 +175,9 @@ impl<S: Steps> Engine<S> {
         let early = ep.open.iter().copied().find(|&x| {
             let e = self.xs.get(x);
             e.is_by_direction()
-                && !e.has_unclear_borders
-                && e.reply_start == OPEN
-                && (r.start..r.end).contains(&e.request_start)
+                && !e.is(ExchangeFlag::UnclearBorders)
+                && e.reply.start == OPEN
+                && (r.start..r.end).contains(&e.request.start)
         });
         // a request on a flow whose last reply only a turn can end ends it; so does an exchange made by direction
         let over: SmallVec<[ExId; 2]> = ep
@@ -181,8 +187,9 @@ impl<S: Steps> Engine<S> {
             .filter(|&x| {
                 let e = self.xs.get(x);
                 // others of its flow may begin before it ends, unless nobody follows it
-                let may_go_on = interleaves && e.reply_end == OPEN;
-                (e.open_ended && e.reply_start != OPEN && !may_go_on) || (e.is_by_direction() && Some(x) != early)
+                let may_go_on = interleaves && e.reply.end == OPEN;
+                (e.is(ExchangeFlag::OpenEnded) && e.reply.start != OPEN && !may_go_on)
+                    || (e.is_by_direction() && Some(x) != early)
             })
             .collect();
         for x in over {
@@ -206,7 +213,9 @@ impl<S: Steps> Engine<S> {
         }
         let is_unpaired = by_turn && self.steps.pushes(self.steps.process_of(actor), side);
         let one_way = r.flags & message_flag::NO_REPLY != 0 || is_unpaired;
-        let e = Exchange { taken: at, actor, one_way, ..asked(r, side, span, last) };
+        let mut e = asked(r, side, span, last);
+        (e.request.taken, e.request.actor) = (at, actor);
+        e.flags.set(ExchangeFlag::OneWay, one_way);
         let x = match early {
             Some(x) => {
                 self.xs.get_mut(x).is_told(e);
@@ -239,7 +248,7 @@ impl<S: Steps> Engine<S> {
             (None, _) => true,
             (Some(x), None) => {
                 // it was answered, and the answer was not recorded
-                self.xs.get_mut(x).has_unclear_borders = true;
+                self.xs.get_mut(x).flags.add(ExchangeFlag::UnclearBorders);
                 self.close(flow, x, at, false);
                 true
             }
@@ -251,7 +260,7 @@ impl<S: Steps> Engine<S> {
     /// with one open request it can only be that one's.
     fn end_uncaptured_reply(&mut self, flow: EndpointId, at: MonoNs) -> bool {
         let Some(ep) = self.eps.get_mut(&flow) else { return true };
-        let is_in_reply = || ep.open.iter().any(|&x| self.xs.get(x).reply_start != OPEN);
+        let is_in_reply = || ep.open.iter().any(|&x| self.xs.get(x).reply.start != OPEN);
         if ep.traits.interleaves || ep.replies.moved_to <= ep.replies.explained_to || is_in_reply() {
             return true;
         }
@@ -264,11 +273,11 @@ impl<S: Steps> Engine<S> {
         ep.replies.explained_to = to;
         let Some(x) = x else { return true };
         let e = self.xs.get_mut(x);
-        (e.reply_start, e.reply_end) = (from, to);
+        (e.reply.start, e.reply.end) = (from, to);
         if let Some(s) = ep.replies.spans.last() {
-            (e.reply_began, e.ended, e.reply_task, e.reply_actor) = (s.entry, s.at, s.task, s.actor);
+            (e.reply.began, e.reply.ended, e.reply.task, e.reply.actor) = (s.entry, s.at, s.task, s.actor);
         }
-        let task = e.reply_actor;
+        let task = e.reply.actor;
         self.steps.reply_began(&self.xs, x, task, at);
         self.steps.reply_progress(&self.xs, x, task, at);
         self.close(flow, x, at, true);
@@ -282,10 +291,10 @@ impl<S: Steps> Engine<S> {
         let is_request_dir = (side == Side::Client) == (r.sent == 1);
         let found = ep.open.iter().copied().chain(self.left.on(r.flow)).find(|&x| {
             let e = self.xs.get(x);
-            (if is_request_dir { e.request_start } else { e.reply_start }) == r.start
+            (if is_request_dir { e.request.start } else { e.reply.start }) == r.start
         });
         // of several sent at once, the end of the last one
-        let is_last = ep.open.iter().next_back().is_none_or(|&x| self.xs.get(x).request_start <= r.start);
+        let is_last = ep.open.iter().next_back().is_none_or(|&x| self.xs.get(x).request.start <= r.start);
         if is_request_dir && r.end != OPEN && is_last {
             let to = r.end;
             if let Some(ep) = self.eps.get_mut(&r.flow).filter(|ep| ep.requests.explained_to == OPEN) {
@@ -302,38 +311,43 @@ impl<S: Steps> Engine<S> {
         let e = self.xs.get_mut(x);
         if is_request_dir {
             if r.end != OPEN {
-                e.request_end = r.end;
+                e.request.end = r.end;
             }
-            if e.one_way && !e.is_unpaired() {
-                let at = ep.requests.spans.last().map_or(r.at, |s| s.at).max(e.taken);
+            if e.is(ExchangeFlag::OneWay) && !e.is_unpaired() {
+                let at = ep.requests.spans.last().map_or(r.at, |s| s.at).max(e.request.taken);
                 self.close(r.flow, x, at, true);
             }
             return;
         }
         match (r.how, r.failed) {
-            (_, Failed::Yes) => (e.failed, e.outcome_unknown) = (true, false),
-            (MessageEndHow::NotKnown, Failed::No) => e.outcome_unknown = false,
-            (MessageEndHow::NotKnown, Failed::Unknown) => e.outcome_unknown = !e.failed,
+            (_, Failed::Yes) => {
+                e.flags.add(ExchangeFlag::Failed);
+                e.flags.set(ExchangeFlag::OutcomeUnknown, false);
+            }
+            (MessageEndHow::NotKnown, Failed::No) => e.flags.set(ExchangeFlag::OutcomeUnknown, false),
+            (MessageEndHow::NotKnown, Failed::Unknown) => {
+                e.flags.set(ExchangeFlag::OutcomeUnknown, !e.is(ExchangeFlag::Failed))
+            }
             _ => {}
         }
         if r.detail != StrId::EMPTY {
-            e.detail = r.detail;
+            e.content.detail = r.detail;
         }
         match r.how {
             MessageEndHow::NotKnown => {}
             MessageEndHow::Lost => {
-                e.open_ended = true;
+                e.flags.add(ExchangeFlag::OpenEnded);
                 // nobody follows it any more
                 if ep.traits.interleaves {
-                    e.reply_end = r.start;
+                    e.reply.end = r.start;
                 } else {
                     // what comes next does not say where it ended
                     ep.replies.explained_to = ep.replies.explained_to.max(r.start + 1);
                 }
             }
             _ => {
-                e.reply_end = r.end;
-                e.open_ended = false;
+                e.reply.end = r.end;
+                e.flags.set(ExchangeFlag::OpenEnded, false);
                 if r.end != OPEN
                     && let Some(ep) = self.eps.get_mut(&r.flow)
                 {
@@ -341,7 +355,7 @@ impl<S: Steps> Engine<S> {
                 }
                 let e = self.xs.get_mut(x);
                 if r.end != OPEN && (reached >= r.end || r.how != MessageEndHow::Framed) {
-                    let at = e.ended;
+                    let at = e.reply.ended;
                     self.close(r.flow, x, at, true);
                 }
             }
@@ -356,9 +370,10 @@ impl<S: Steps> Engine<S> {
         let open: Vec<ExId> = ep.open.iter().copied().collect();
         for (i, x) in open.into_iter().enumerate() {
             let e = self.xs.get_mut(x);
-            e.has_unclear_borders = true;
+            e.flags.add(ExchangeFlag::UnclearBorders);
             if i == 0 {
-                (e.reply_start, e.reply_end, e.open_ended) = (OPEN, OPEN, false);
+                (e.reply.start, e.reply.end) = (OPEN, OPEN);
+                e.flags.set(ExchangeFlag::OpenEnded, false);
             } else {
                 self.close(flow, x, at, false);
             }

@@ -1,6 +1,7 @@
 //! One exchange.
 
 use super::opening::Opening;
+use crate::flags::{Flag, Flags};
 use crate::process::ProcessId;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{OPEN, OpRow, WitnessKind};
@@ -73,45 +74,56 @@ pub struct ByClient {
     pub opening: Option<Box<Opening>>,
 }
 
-/// A request and its reply at one endpoint.
-#[derive(Clone, Debug)]
-pub struct Exchange {
-    /// Number in the order of beginning: never reused, while slab places are.
-    pub number: u64,
-    /// The endpoint.
-    pub flow: EndpointId,
-    /// Which side it is.
-    pub side: Side,
-    /// First byte of the request.
-    pub request_start: u64,
+/// The request of an exchange.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Its first byte.
+    pub start: u64,
     /// One past its last byte, as far as known.
-    pub request_end: u64,
-    /// First byte of the reply; [`OPEN`] where none was seen.
-    pub reply_start: u64,
-    /// One past the reply's last byte, as far as known.
-    pub reply_end: u64,
-    /// When the request's first byte reached the host (server; 0 where not known).
-    pub arrived: MonoNs,
-    /// How far the request was read (server).
+    pub end: u64,
+    /// How far it was read (server).
     pub received_to: u64,
+    /// When its first byte reached the host (server; 0 where not known).
+    pub arrived: MonoNs,
     /// When a part of it was read last (server; 0 where that was not more than its head's part).
     pub read: MonoNs,
     /// When its first byte was taken or sent (entry of the call where sent).
     pub began: MonoNs,
     /// When the head was complete at the endpoint's task.
     pub taken: MonoNs,
-    /// First byte of the reply.
-    pub reply_began: MonoNs,
-    /// Last byte of the reply (return of the call where received).
-    pub ended: MonoNs,
-    /// The thread that took or sent the request.
+    /// The thread that took or sent it.
     pub task: TaskId,
     /// In whose name: the logical task where it is known, else the thread.
     pub actor: TaskId,
-    /// The thread that sent or took the reply's last byte.
-    pub reply_task: TaskId,
+}
+
+/// The reply of an exchange.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// Its first byte; [`OPEN`] where none was seen.
+    pub start: u64,
+    /// One past its last byte, as far as known.
+    pub end: u64,
+    /// When its first byte moved.
+    pub began: MonoNs,
+    /// When its last byte did (return of the call where received).
+    pub ended: MonoNs,
+    /// The thread that sent or took its last byte.
+    pub task: TaskId,
     /// In whose name.
-    pub reply_actor: TaskId,
+    pub actor: TaskId,
+}
+
+impl Default for Answered {
+    fn default() -> Answered {
+        let (began, ended, task, actor) = (MonoNs(0), MonoNs(0), TaskId::UNKNOWN, TaskId::UNKNOWN);
+        Answered { start: OPEN, end: OPEN, began, ended, task, actor }
+    }
+}
+
+/// What the messages of an exchange say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
     /// Protocol id, empty where not known.
     pub protocol: StrId,
     /// Verb.
@@ -122,115 +134,135 @@ pub struct Exchange {
     pub detail: StrId,
     /// Status code.
     pub status: u16,
-    /// The reply says that it failed.
-    pub failed: bool,
-    /// No reply that says success or failure was read: none, or of no known protocol, or not the part that says so.
-    pub outcome_unknown: bool,
-    /// The flow was reset before the reply was complete.
-    pub reset: bool,
-    /// The flow, or the recording, ended before the reply was complete.
-    pub cut: bool,
-    /// It was the recording that ended.
-    pub unfinished: bool,
-    /// Reply complete.
-    pub replied: bool,
-    /// The end of the reply shows only when something else begins.
-    pub open_ended: bool,
-    /// What says which reply answers it.
-    pub by: By,
-    /// The request gets no reply: the exchange is over when the request is.
-    pub one_way: bool,
     /// Whether the request puts something where others take it up later: a queue, a list, a topic.
     pub queued: Queued,
     /// What the request asks for.
     pub wanted: Wanted,
-    /// The process of `task`: the number of its leading task.
-    pub process: ProcessId,
     /// Witness kind and value.
     pub witness: (WitnessKind, u64),
-    /// Which reply is whose is not known: messages of its flow were missed, or several requests use it and nobody knows its protocol.
-    pub has_unclear_borders: bool,
+    /// Hash of an identifier that services hand on; 0 = none.
+    pub identifier: u64,
+}
+
+/// What is so of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ExchangeFlag {
+    /// The reply says that it failed.
+    Failed,
+    /// No reply that says success or failure was read: none, or of no known protocol, or not the part that says so.
+    OutcomeUnknown,
+    /// The flow was reset before the reply was complete.
+    Reset,
+    /// The flow, or the recording, ended before the reply was complete.
+    Cut,
+    /// It was the recording that ended.
+    Unfinished,
+    /// The reply is complete.
+    Replied,
+    /// The end of the reply shows only when something else begins.
+    OpenEnded,
+    /// The request gets no reply: the exchange is over when the request is.
+    OneWay,
+    /// Which reply is whose is not known: messages of its flow were missed, or several requests use it and its protocol is not known.
+    UnclearBorders,
+    /// Its process has both ends: by such a pair of sockets threads wake each other, or a loop itself. It is no request's.
+    Internal,
+}
+
+impl Flag for ExchangeFlag {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+/// A request and its reply at one endpoint.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    /// Number in the order of beginning: never reused, while slab places are.
+    pub number: u64,
+    /// The endpoint.
+    pub flow: EndpointId,
+    /// Which side it is.
+    pub side: Side,
+    /// The process of the thread that took or sent the request.
+    pub process: ProcessId,
+    /// What says which reply answers it.
+    pub by: By,
+    /// What is so of it.
+    pub flags: Flags<ExchangeFlag>,
+    /// The request.
+    pub request: Asked,
+    /// The reply.
+    pub reply: Answered,
+    /// What they say.
+    pub content: Content,
     /// What the client did.
     pub client: ByClient,
-    /// Its process has both ends: by such a pair of sockets threads wake each other, or a loop itself. It is nobody's request.
-    pub is_internal: bool,
 }
 
 impl Exchange {
     /// A request of these bytes of which nothing else is known, and nothing of its reply.
-    pub(crate) fn of_request(flow: EndpointId, side: Side, start: u64, end: u64) -> Exchange {
+    pub fn of_request(flow: EndpointId, side: Side, start: u64, end: u64) -> Exchange {
         Exchange {
             number: 0,
             flow,
             side,
-            request_start: start,
-            request_end: end,
-            reply_start: OPEN,
-            reply_end: OPEN,
-            arrived: MonoNs(0),
-            received_to: 0,
-            read: MonoNs(0),
-            began: MonoNs(0),
-            taken: MonoNs(0),
-            reply_began: MonoNs(0),
-            ended: MonoNs(0),
-            task: TaskId::UNKNOWN,
-            actor: TaskId::UNKNOWN,
-            reply_task: TaskId::UNKNOWN,
-            reply_actor: TaskId::UNKNOWN,
-            protocol: StrId::EMPTY,
-            verb: StrId::EMPTY,
-            target: StrId::EMPTY,
-            detail: StrId::EMPTY,
-            status: 0,
-            failed: false,
-            outcome_unknown: true,
-            reset: false,
-            cut: false,
-            unfinished: false,
-            replied: false,
-            open_ended: false,
-            by: By::Message,
-            one_way: false,
-            queued: Queued::No,
-            wanted: Wanted::Answer,
             process: ProcessId::UNKNOWN,
-            witness: (WitnessKind::None, 0),
-            has_unclear_borders: false,
+            by: By::Message,
+            flags: Flags::of(&[ExchangeFlag::OutcomeUnknown]),
+            request: Asked { start, end, ..Asked::default() },
+            reply: Answered::default(),
+            content: Content::default(),
             client: ByClient::default(),
-            is_internal: false,
         }
+    }
+
+    /// Whether something is so of it.
+    pub fn is(&self, flag: ExchangeFlag) -> bool {
+        self.flags.has(flag)
     }
 
     /// More of the request was read: what the client sent late, the server had to wait for.
     pub(crate) fn reads_more(&mut self, r: &OpRow) {
-        let is_part = self.request_start < r.start && r.start < self.request_end && !self.is_by_direction();
+        let is_part = self.request.start < r.start && r.start < self.request.end && !self.is_by_direction();
         if is_part {
-            let read = if self.read.0 == 0 { self.taken } else { self.read };
+            let read = if self.request.read.0 == 0 { self.request.taken } else { self.request.read };
             let came = if r.arrived.0 == 0 { r.at } else { r.arrived };
             let since = if r.arrived.0 == 0 { read.max(r.entry) } else { read };
             self.client.unsent_ns += came.0.saturating_sub(since.0);
-            self.read = r.at;
+            self.request.read = r.at;
         }
-        self.received_to = self.received_to.max(r.end);
+        self.request.received_to = self.request.received_to.max(r.end);
     }
 
     /// A request that was begun by direction is this one, of which a message tells: who took it, and when, stands.
     pub(crate) fn is_told(&mut self, by: Exchange) {
         let opening = self.client.opening.take();
+        let taken = std::mem::take(&mut self.request);
+        let received_to = taken.received_to.max(by.request.received_to);
+        let is_internal = self.is(ExchangeFlag::Internal);
         *self = Exchange {
             number: self.number,
-            arrived: self.arrived,
-            received_to: self.received_to.max(by.received_to),
-            began: self.began,
-            taken: self.taken,
-            task: self.task,
-            actor: self.actor,
             process: self.process,
-            is_internal: self.is_internal,
+            request: Asked {
+                arrived: taken.arrived,
+                received_to,
+                began: taken.began,
+                taken: taken.taken,
+                task: taken.task,
+                actor: taken.actor,
+                ..by.request
+            },
             ..by
         };
+        self.flags.set(ExchangeFlag::Internal, is_internal);
         self.client.opening = opening;
+    }
+
+    /// From the first byte of the request until the last one of the reply (ns).
+    pub fn duration_ns(&self) -> u64 {
+        self.reply.ended.0.saturating_sub(self.request.began.0)
     }
 
     /// Made by direction, not by messages.
@@ -240,7 +272,7 @@ impl Exchange {
 
     /// The request asks to wait until something happens elsewhere.
     pub fn awaits(&self) -> bool {
-        self.wanted == Wanted::Event
+        self.content.wanted == Wanted::Event
     }
 
     /// Nothing but the turn says which message answers it.
@@ -250,13 +282,13 @@ impl Exchange {
 
     /// The whole request was read.
     pub fn is_received(&self) -> bool {
-        self.is_by_direction() || self.received_to >= self.request_end
+        self.is_by_direction() || self.request.received_to >= self.request.end
     }
 
     /// A call on a connection that several requests use at once, in a protocol that nobody knows: its server may have taken
     /// another's bytes for more of it, and another's reply for its own.
     pub fn is_on_shared_connection(&self) -> bool {
-        self.side == Side::Client && self.has_unclear_borders && self.is_by_direction()
+        self.side == Side::Client && self.is(ExchangeFlag::UnclearBorders) && self.is_by_direction()
     }
 
     /// What the server works on after which message is not known, though nobody left.
@@ -266,6 +298,6 @@ impl Exchange {
 
     /// A reply is due of which nothing was seen yet.
     pub(super) fn is_owed(&self) -> bool {
-        self.reply_start == OPEN && !self.one_way
+        self.reply.start == OPEN && !self.is(ExchangeFlag::OneWay)
     }
 }

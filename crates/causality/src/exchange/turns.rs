@@ -1,6 +1,6 @@
 //! Exchanges where no protocol is known: changes of direction make them.
 
-use super::record::{By, Exchange, Side};
+use super::record::{Asked, By, Exchange, ExchangeFlag, Side};
 use super::{Engine, More, SHARED_MAX, Steps};
 use crate::slab::ExId;
 use wakepath_model::ids::{EndpointId, MonoNs};
@@ -14,16 +14,16 @@ impl<S: Steps> Engine<S> {
         ep.requests.explained_to = r.end;
         let last = ep.open.last().copied();
         match last {
-            Some(last) if !missed && self.xs.get(last).reply_start == OPEN => {
+            Some(last) if !missed && self.xs.get(last).reply.start == OPEN => {
                 let more = match side {
                     Side::Client => self.steps.sends_more(&self.xs, last, r.actor(), r.at),
                     Side::Server => More::OfIt,
                 };
                 let e = self.xs.get_mut(last);
                 // where another's bytes may follow, its borders are not known, and neither is which reply is whose
-                e.has_unclear_borders |= more != More::OfIt;
+                e.flags.add_if(ExchangeFlag::UnclearBorders, more != More::OfIt);
                 if more == More::OfIt {
-                    e.request_end = r.end;
+                    e.request.end = r.end;
                 }
                 if side == Side::Server {
                     self.steps.request_progress(&self.xs, last, r.actor(), r.at);
@@ -38,23 +38,24 @@ impl<S: Steps> Engine<S> {
                 }
             }
             Some(last) => {
-                self.xs.get_mut(last).has_unclear_borders |= missed;
+                self.xs.get_mut(last).flags.add_if(ExchangeFlag::UnclearBorders, missed);
                 self.close(r.flow, last, r.at, true);
             }
             None => {}
         }
         let has_unclear_borders = self.eps.at(r.flow, r.at).traits.is_shared;
-        let e = Exchange {
+        let mut e = Exchange::of_request(r.flow, side, r.start, r.end);
+        e.by = By::Direction;
+        e.flags.add(ExchangeFlag::OpenEnded);
+        e.flags.set(ExchangeFlag::UnclearBorders, has_unclear_borders);
+        e.request = Asked {
             arrived: r.arrived,
             received_to: r.end,
             began: if side == Side::Client { r.entry } else { r.at },
             taken: r.at,
             task: r.task,
             actor: r.actor(),
-            open_ended: true,
-            by: By::Direction,
-            has_unclear_borders,
-            ..Exchange::of_request(r.flow, side, r.start, r.end)
+            ..e.request
         };
         self.begin(r.flow, e, r.at);
     }
@@ -87,20 +88,20 @@ impl<S: Steps> Engine<S> {
     /// Ends an exchange whose reply nobody can tell from others': all that is known of its time is when it was sent.
     fn give_up(&mut self, flow: EndpointId, x: ExId, at: MonoNs) {
         let e = self.xs.get_mut(x);
-        e.ended = e.taken;
+        e.reply.ended = e.request.taken;
         self.close(flow, x, at, false);
     }
 
     fn extend_reply(&mut self, x: ExId, r: &OpRow) {
         let e = self.xs.get_mut(x);
-        let first = e.reply_start == OPEN;
+        let first = e.reply.start == OPEN;
         if first {
-            e.reply_start = r.start;
-            e.reply_began = if e.side == Side::Server { r.entry } else { r.at };
+            e.reply.start = r.start;
+            e.reply.began = if e.side == Side::Server { r.entry } else { r.at };
         }
-        e.reply_end = r.end;
-        e.ended = r.at;
-        (e.reply_task, e.reply_actor) = (r.task, r.actor());
+        e.reply.end = r.end;
+        e.reply.ended = r.at;
+        (e.reply.task, e.reply.actor) = (r.task, r.actor());
         if first {
             self.steps.reply_began(&self.xs, x, r.actor(), r.at);
         }

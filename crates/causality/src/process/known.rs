@@ -133,8 +133,6 @@ pub(crate) struct Now {
     pub(crate) asking: u32,
     /// On how many of its connections nothing is asked.
     pub(crate) spare: u32,
-    /// How many connections it is making.
-    pub(crate) dialling: u32,
     /// Since it was given an input at rest.
     pub(crate) rest: Option<Rest>,
 }

@@ -1,5 +1,7 @@
 //! What a process is, and what is learned of one.
 
+pub(crate) mod births;
+pub(crate) mod dials;
 pub(crate) mod known;
 pub(crate) mod runtime;
 pub(crate) mod turn;

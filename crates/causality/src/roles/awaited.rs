@@ -27,7 +27,7 @@ impl Roles {
             return;
         }
         let (is_one, is_first) = (activity.is_given_one(at), activity.turn.messages == 1);
-        let is_after = |y: ExId| xs.is_live(y) && xs.get(y).taken > asked;
+        let is_after = |y: ExId| xs.is_live(y) && xs.get(y).request.taken > asked;
         let now = self.known.of(process).map(|p| &p.now);
         let may_be_anothers = now.and_then(|n| n.newest).is_some_and(|y| y != x && is_after(y));
         let has_others = now.and_then(|n| n.open).is_some_and(|open| open > 1);

@@ -5,7 +5,6 @@
 //! where goroutines call before the end of the requests that made them: by what they do the two are not to be told apart, and one that
 //! is late may still work for a request that waits.
 
-use crate::dense::PerTask;
 use crate::process::ProcessId;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -19,7 +18,6 @@ const TASKS_MAX: usize = 1 << 20;
 /// Such tasks.
 #[derive(Default)]
 pub(super) struct Background {
-    are: PerTask<bool>,
     /// Those that called, and whose end is still to come: their processes, and when they had the answer (0 until then).
     open: FxHashMap<TaskId, (ProcessId, MonoNs)>,
     last: MonoNs,
@@ -50,7 +48,6 @@ impl Background {
         self.last = self.last.max(at);
         let (process, answered) = self.open.remove(&task)?;
         let is_one = answered.0 != 0 && !is_late(answered, at);
-        *self.are.entry(task) = is_one;
         Some((process, is_one))
     }
 
@@ -59,11 +56,6 @@ impl Background {
         let last = self.last;
         let lives_on = |(process, answered): (ProcessId, MonoNs)| is_late(answered, last).then_some(process);
         self.open.drain().map(|(task, open)| (task, lives_on(open))).collect()
-    }
-
-    /// Whether a task did just that.
-    pub(super) fn is_one(&self, task: TaskId) -> bool {
-        self.are.get(task)
     }
 }
 

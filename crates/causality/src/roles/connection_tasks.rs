@@ -15,7 +15,6 @@ use crate::process::ProcessId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{RuntimeKind, TaskRow};
 
 /// Most readers, repliers and makers of which is kept for which connection they were seen.
 const TASKS_MAX: usize = 1 << 20;
@@ -44,23 +43,38 @@ impl Accept {
     }
 }
 
+/// A task that replied to requests that another one read.
+struct Replier {
+    process: ProcessId,
+    /// The connection of its first reply.
+    flow: EndpointId,
+    replies: u32,
+    made: Made,
+}
+
+/// What is known of the making of a task that replied again.
+#[derive(Clone, Copy, Default)]
+enum Made {
+    #[default]
+    Unknown,
+    /// This is the nearest maker that it has in common with its connection's reader; unknown where they have none.
+    With(TaskId),
+    /// Its connection's reader has no maker. It was made when its connection was accepted, and alone.
+    ForConnection,
+    /// It was made before that, or later.
+    Apart,
+}
+
 /// What readers and repliers of connections have in common.
 #[derive(Default)]
 pub(super) struct ConnectionTasks {
     /// For which connection each of them works, and each of their makers.
     of: FxHashMap<TaskId, EndpointId>,
-    /// Of each that replied again: the nearest maker that it has in common with its connection's reader.
-    common: FxHashMap<TaskId, TaskId>,
-    /// Of each that replied again to what a reader without a maker read: whether it was made for its connection.
-    by_moment: FxHashMap<TaskId, bool>,
     accepts: FxHashMap<EndpointId, Accept>,
     /// The last connection that each process accepted.
     newest: FxHashMap<ProcessId, EndpointId>,
-    /// When tasks were made of which no maker is known.
-    made: FxHashMap<TaskId, MonoNs>,
     has_lost: bool,
-    /// On which connection each replied, how often, and its process.
-    replied: FxHashMap<TaskId, (EndpointId, u32, ProcessId)>,
+    repliers: FxHashMap<TaskId, Replier>,
     /// Not all could be kept.
     is_full: bool,
 }
@@ -108,62 +122,55 @@ impl ConnectionTasks {
         self.accepts.remove(&flow);
     }
 
-    /// A runtime tells when a task was made, and perhaps not by which.
-    pub(super) fn made(&mut self, r: &TaskRow) {
-        if r.runtime != RuntimeKind::None
-            && r.parent == TaskId::UNKNOWN
-            && r.start.0 != 0
-            && self.made.len() < TASKS_MAX
-        {
-            self.made.insert(r.task, r.start);
-        }
-    }
-
     /// Whether there is no room for another one that replies.
     pub(super) fn is_full_for(&self, task: TaskId) -> bool {
-        self.replied.len() >= TASKS_MAX && !self.replied.contains_key(&task)
+        self.repliers.len() >= TASKS_MAX && !self.repliers.contains_key(&task)
     }
 
     /// A task of a process replied to a request that another one read. How often it did so on this connection; `None` where it replied
     /// on another one before.
     pub(super) fn replied(&mut self, lineage: &Lineage, e: &Exchange, task: TaskId, process: ProcessId) -> Option<u32> {
-        let (flow, replies, _) = self.replied.entry(task).or_insert((e.flow, 0, process));
-        *replies += 1;
-        let (flow, replies) = (*flow, *replies);
-        if flow != e.flow {
+        let new = || Replier { process, flow: e.flow, replies: 0, made: Made::Unknown };
+        let replier = self.repliers.entry(task).or_insert_with(new);
+        replier.replies += 1;
+        let replies = replier.replies;
+        if replier.flow != e.flow {
             return None;
         }
         if replies == 2 {
-            self.replied_again(lineage, e, task);
+            self.works(lineage, e.flow, task);
+            let made = self.made(lineage, e, task);
+            self.repliers.get_mut(&task)?.made = made;
         }
         Some(replies)
     }
 
-    /// A task replied again on the connection of a request that another one read.
-    fn replied_again(&mut self, lineage: &Lineage, e: &Exchange, task: TaskId) {
-        self.works(lineage, e.flow, task);
-        let of_reader: SmallVec<[TaskId; 8]> = lineage.makers(e.actor).map(|(maker, _)| maker).collect();
-        if of_reader.is_empty() && e.actor != e.task {
-            let made = lineage.made_at(task).or_else(|| self.made.get(&task).copied());
-            let is_its = made.and_then(|made| self.accepts.get(&e.flow)?.is_for(made));
-            self.by_moment.extend(is_its.map(|is_its| (task, is_its)));
+    /// What is known of the making of a task that replied to a request that another one read.
+    fn made(&self, lineage: &Lineage, e: &Exchange, task: TaskId) -> Made {
+        let of_reader: SmallVec<[TaskId; 8]> = lineage.makers(e.request.actor).map(|(maker, _)| maker).collect();
+        if of_reader.is_empty() && e.request.actor != e.request.task {
+            let made = lineage.births().at(task);
+            return match made.and_then(|made| self.accepts.get(&e.flow)?.is_for(made)) {
+                Some(true) => Made::ForConnection,
+                Some(false) => Made::Apart,
+                None => Made::Unknown,
+            };
         }
         let mut of_task = lineage.makers(task).map(|(maker, _)| maker).peekable();
         // of those from before the recording nothing is known
         if of_reader.is_empty() || of_task.peek().is_none() {
-            return;
+            return Made::Unknown;
         }
-        let common = of_task.find(|maker| of_reader.contains(maker)).unwrap_or(TaskId::UNKNOWN);
-        self.common.insert(task, common);
+        Made::With(of_task.find(|maker| of_reader.contains(maker)).unwrap_or(TaskId::UNKNOWN))
     }
 
     /// All has been seen: counts replies of tasks that were made for their connections, and of others.
     pub(super) fn finish(&mut self, habits: &mut HabitTable) {
-        for (&task, &(flow, replies, process)) in &self.replied {
-            let Some(is_made_for_it) = self.is_made_for(task, flow) else { continue };
-            let habits = habits.at(process);
+        for replier in self.repliers.values() {
+            let Some(is_made_for_it) = self.is_made_for_its_connection(replier) else { continue };
+            let habits = habits.at(replier.process);
             match is_made_for_it {
-                true => habits.cases(HabitId::MadeForConnection, replies),
+                true => habits.cases(HabitId::MadeForConnection, replier.replies),
                 false => habits.exception_if(HabitId::MadeForConnection, true),
             }
         }
@@ -172,11 +179,13 @@ impl ConnectionTasks {
 
     /// Whether a task that replied again was made for its connection alone, together with the reader; nothing where that is not
     /// known.
-    fn is_made_for(&self, task: TaskId, flow: EndpointId) -> Option<bool> {
-        let Some(common) = self.common.get(&task) else {
-            let by_moment = self.by_moment.get(&task).copied();
-            return by_moment.filter(|_| holds("served.no_accept_was_lost", !self.has_lost));
-        };
-        Some(!self.is_full && self.of.get(common) == Some(&flow))
+    fn is_made_for_its_connection(&self, replier: &Replier) -> Option<bool> {
+        let is_all_known = || holds("served.no_accept_was_lost", !self.has_lost);
+        match replier.made {
+            Made::Unknown => None,
+            Made::With(common) => Some(!self.is_full && self.of.get(&common) == Some(&replier.flow)),
+            Made::ForConnection => is_all_known().then_some(true),
+            Made::Apart => is_all_known().then_some(false),
+        }
     }
 }

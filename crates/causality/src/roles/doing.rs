@@ -3,10 +3,10 @@
 use super::habits::{HabitId, Habits};
 use crate::exchange::ExId;
 use crate::process::ProcessId;
+use crate::process::dials::Dials;
 use crate::process::turn::Turn;
-use rustc_hash::FxHashMap;
 use wakepath_flows::per_end::PerEnd;
-use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::ids::{EndpointId, MonoNs};
 
 /// Whether a loop has answered a request and was given nothing since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,15 +147,6 @@ pub(super) struct Unanswered {
     pub(super) dialled_for: Option<ExId>,
 }
 
-/// A connection for which nothing was sent yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Dial {
-    /// Who made it.
-    pub(super) by: TaskId,
-    /// The request for which it was made, where that was all that its loop was given.
-    pub(super) of: Option<ExId>,
-}
-
 /// What is asked on a connection.
 #[derive(Default)]
 pub(super) struct Asked {
@@ -186,6 +177,5 @@ pub(super) struct UnderWay {
     pub(super) calls: Vec<Option<Unanswered>>,
     /// What is asked on each connection.
     pub(super) asked_on: PerEnd<Asked>,
-    /// Connections for which nothing was sent yet.
-    pub(super) dials: FxHashMap<EndpointId, Dial>,
+    pub(super) dials: Dials,
 }

@@ -7,12 +7,19 @@ use crate::conditions::holds;
 use crate::exchange::Exchange;
 use crate::lineage::Lineage;
 use crate::process::ProcessId;
+use crate::process::births::Births;
+use std::sync::Arc;
 use wakepath_model::ids::TaskId;
 
 impl Roles {
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
     pub fn works_for_others(&self, task: TaskId) -> bool {
         self.logical_tasks.works_for_others(task)
+    }
+
+    /// Who made which task, as was learned.
+    pub(crate) fn births(&self) -> &Arc<Births> {
+        self.logical_tasks.births()
     }
 
     /// Whether a logical task, or what made it, was told to work for others.
@@ -22,7 +29,7 @@ impl Roles {
 
     /// Whether a task of the process that was made for a request, and did not reply to it, was seen to hand on to another.
     pub(crate) fn hands_on(&self, process: ProcessId) -> bool {
-        self.logical_tasks.hands_on(process)
+        !self.habits.of(process, HabitId::HandsNothingOn).is_kept()
     }
 
     /// The logical task that replies to a request, and to those of no other connection.

@@ -69,10 +69,23 @@ pub(crate) enum HabitId {
     /// Who replies to requests that another task read was made for their connection. A case: a reply of such a one. An exception: one of
     /// another task that replied again.
     MadeForConnection,
+    /// What a request makes hands on nothing to another request. An exception: one of its tasks got the answer to its call, and then that
+    /// other one went on.
+    HandsNothingOn,
+    /// Of a way in which tasks are woken before they send: who woke one so is resumed with the answer, or made it. A case: that. An
+    /// exception: it resumed another one.
+    ResumesWhoAsked,
+    /// Of such a way: tasks are woken so by others, or made by those that they send for. An exception: no task woke one so, or one was made
+    /// so that others woke.
+    WokenByWhoAsks,
+    /// Of such a way: a task that is made so sends once. An exception: one that sent again may have taken up others' work.
+    MadeForOneCall,
+    /// Of such a way: a task that is woken so has one call at a time. An exception: it sent another before it had the answer.
+    OneErrandAtATime,
 }
 
 /// How many habits there are.
-const HABITS: usize = 21;
+const HABITS: usize = 26;
 
 /// How the habits of siblings become one's own.
 enum Merge {
@@ -107,6 +120,11 @@ impl HabitId {
         HabitId::HandsBack,
         HabitId::Background,
         HabitId::MadeForConnection,
+        HabitId::HandsNothingOn,
+        HabitId::ResumesWhoAsked,
+        HabitId::WokenByWhoAsks,
+        HabitId::MadeForOneCall,
+        HabitId::OneErrandAtATime,
     ];
 
     /// In how many cases an exception could have shown before it is believed.
@@ -138,7 +156,8 @@ impl HabitId {
             H::HelpersAreAsked => &[H::HelpersAreAsked],
             H::Prompt | H::DialsForOne => return Merge::Always,
             H::Paired | H::EndsWithRequest | H::OneTaskReplies | H::CallsForOne => return Merge::Never,
-            H::HandsBack | H::Background | H::MadeForConnection => return Merge::Never,
+            H::HandsBack | H::Background | H::MadeForConnection | H::HandsNothingOn => return Merge::Never,
+            H::ResumesWhoAsked | H::WokenByWhoAsks | H::MadeForOneCall | H::OneErrandAtATime => return Merge::Never,
         })
     }
 }
@@ -206,31 +225,61 @@ impl Habits {
     }
 }
 
-/// Habits of all processes that were seen to have one.
+/// Most ways in which tasks are woken of which habits are kept: those beyond have none that are believed.
+const WAYS_MAX: usize = 1 << 16;
+
+/// Whose habits: a process's, or of those of its tasks that are woken in one way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Whose {
+    process: ProcessId,
+    way: Option<u64>,
+}
+
+/// All habits that were seen.
 #[derive(Default)]
-pub(crate) struct HabitTable(FxHashMap<ProcessId, Habits>);
+pub(crate) struct HabitTable {
+    of: FxHashMap<Whose, Habits>,
+    /// How many of them are of ways.
+    ways: usize,
+}
 
 impl HabitTable {
     /// Those of a process, to count at.
     pub(crate) fn at(&mut self, process: ProcessId) -> &mut Habits {
-        self.0.entry(process).or_default()
+        self.of.entry(Whose { process, way: None }).or_default()
+    }
+
+    /// Those of tasks of a process that are woken in one way, to count at; none where there is no room for another way.
+    pub(crate) fn at_way(&mut self, process: ProcessId, way: u64) -> Option<&mut Habits> {
+        let (ways, whose) = (&mut self.ways, Whose { process, way: Some(way) });
+        if *ways >= WAYS_MAX && !self.of.contains_key(&whose) {
+            return None;
+        }
+        Some(self.of.entry(whose).or_insert_with(|| {
+            *ways += 1;
+            Habits::default()
+        }))
     }
 
     /// The processes that were seen to have one.
     pub(crate) fn processes(&self) -> Vec<ProcessId> {
-        self.0.keys().copied().collect()
+        self.of.keys().filter(|whose| whose.way.is_none()).map(|whose| whose.process).collect()
     }
 
     /// Counts at each worker what its siblings show; `master_of` names the master of a worker.
     pub(crate) fn merge<Master: Eq + Hash>(&mut self, master_of: impl Fn(ProcessId) -> Option<Master>) {
         let mut of_workers: FxHashMap<Master, Habits> = FxHashMap::default();
-        for (&process, habits) in &self.0 {
-            if let Some(master) = master_of(process) {
+        for (&Whose { process, way }, habits) in &self.of {
+            if way.is_none()
+                && let Some(master) = master_of(process)
+            {
                 of_workers.entry(master).or_default().add(habits);
             }
         }
-        for (&process, habits) in &mut self.0 {
-            if let Some(all) = master_of(process).and_then(|master| of_workers.get(&master)) {
+        for (&Whose { process, way }, habits) in &mut self.of {
+            if way.is_none()
+                && let Some(all) = master_of(process).and_then(|master| of_workers.get(&master))
+            {
                 habits.learn(all);
             }
         }
@@ -249,7 +298,16 @@ impl HabitTable {
 
     /// What was seen of a process's habit.
     pub(crate) fn of(&self, process: ProcessId, id: HabitId) -> Evidence {
-        self.0.get(&process).map_or(Evidence::default(), |h| h.of(id))
+        self.seen(Whose { process, way: None }, id)
+    }
+
+    /// What was seen of a habit of tasks that are woken in one way.
+    pub(crate) fn of_way(&self, process: ProcessId, way: u64, id: HabitId) -> Evidence {
+        self.seen(Whose { process, way: Some(way) }, id)
+    }
+
+    fn seen(&self, whose: Whose, id: HabitId) -> Evidence {
+        self.of.get(&whose).map_or(Evidence::default(), |h| h.of(id))
     }
 }
 
@@ -273,8 +331,20 @@ mod tests {
     }
 
     /// Habits that each process has for itself.
-    const OWN: &[HabitId] =
-        &[Paired, EndsWithRequest, OneTaskReplies, CallsForOne, HandsBack, Background, MadeForConnection];
+    const OWN: &[HabitId] = &[
+        Paired,
+        EndsWithRequest,
+        OneTaskReplies,
+        CallsForOne,
+        HandsBack,
+        Background,
+        MadeForConnection,
+        HandsNothingOn,
+        ResumesWhoAsked,
+        WokenByWhoAsks,
+        MadeForOneCall,
+        OneErrandAtATime,
+    ];
 
     #[test]
     fn nobody_learns_what_a_sibling_does_not_keep_to() {

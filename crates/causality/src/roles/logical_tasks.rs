@@ -5,44 +5,63 @@ use super::connection_tasks::ConnectionTasks;
 use super::habits::{HabitId, HabitTable};
 use super::resumed::{Answer, Resumed};
 use crate::conditions::holds;
-use crate::dense::PerTask;
+use crate::errands::Errands;
+use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Exchange, Slab};
+use crate::flags::{Flag, Flags};
 use crate::lineage::{Basis, Ends, Known, Line, Lineage, is_over};
 use crate::process::ProcessId;
-use crate::process::runtime::{Traits, traits};
+use crate::process::births::Births;
+use crate::process::runtime::traits;
 use crate::tenures::Tenures;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::Arc;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{HandoverRow, Life, PollRow, RuntimeKind, StreamRow, TaskRow};
+use wakepath_model::rows::{HandoverRow, Life, PollRow, StreamRow, TaskRow};
 
 /// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
 const ANSWERS_MAX: usize = 1 << 20;
 
-/// Logical tasks that work for others.
-#[derive(Default)]
-struct ForOthers {
-    /// For several requests at once, or for one after the end of what they were made for.
-    seen: FxHashSet<TaskId>,
-    /// As their runtime was seen to hand on what came of them, or of what they made.
-    told: FxHashSet<TaskId>,
-    /// Of which runtime each logical task is.
-    runtimes: PerTask<RuntimeKind>,
-    /// Those that were made after a reply, by the one that replied, and called.
-    after_reply: FxHashSet<TaskId>,
-    /// Those that were made for a request which did not wait for them.
-    background: Background,
-    resumed: Resumed,
-    /// Processes of which one that was made for a request handed on to another.
-    handing_on: FxHashSet<ProcessId>,
+/// A request, by its connection and first byte.
+type RequestKey = (EndpointId, u64);
+
+/// What a logical task was seen to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Is {
+    /// It works for several requests at once, or for one after the end of what it was made for.
+    ForOthers,
+    /// Its runtime told that it works for others: it handed on what came of it, or of what it made.
+    ToldForOthers,
+    /// It was made after a reply, by the one that replied, and called.
+    CallingAfterReply,
+    /// It was made for a request which did not wait for it.
+    Background,
 }
 
-impl ForOthers {
-    /// Whether a task, or what made it, was told to. Of one whose makers are too many it is not known.
-    fn is_told(&self, lineage: &Lineage, task: TaskId) -> bool {
-        let mut line = std::iter::once(task).chain(lineage.makers(task).map(|(maker, _)| maker));
-        let is_known = |task: &TaskId| self.told.contains(task) || lineage.has_requests(*task);
-        !self.told.is_empty() && line.find(is_known).is_none_or(|task| self.told.contains(&task))
+impl Flag for Is {
+    fn number(self) -> u8 {
+        self as u8
     }
+}
+
+/// What is kept of a logical task.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    is: Flags<Is>,
+    /// The request to whose reply it leads.
+    leads_to: Option<RequestKey>,
+    /// Its process, where it was made for a request and called, or made one that did, and its end will be told.
+    spawned_in: Option<ProcessId>,
+}
+
+/// Who replied to a request.
+#[derive(Clone, Copy, Default)]
+struct Replied {
+    by: Option<TaskId>,
+    /// The one that was made after the request's first byte and made the one that replied, furthest up.
+    head: Option<TaskId>,
 }
 
 /// Which logical tasks replied to which requests.
@@ -51,22 +70,41 @@ pub(super) struct LogicalTasks {
     lineage: Lineage,
     /// What goroutines do between an item that they take and what they hand back.
     tenures: Tenures,
+    /// What tasks are woken for before they send.
+    errands: Errands,
     ends: Ends,
-    /// Of each request, by its connection and first byte.
-    of: FxHashMap<(EndpointId, u64), TaskId>,
-    /// Those made after a request's first byte that made the one that replied, furthest up first: of each request, and back.
-    heads: FxHashMap<(EndpointId, u64), TaskId>,
-    leads_to: FxHashMap<TaskId, (EndpointId, u64)>,
+    replied: FxHashMap<RequestKey, Replied>,
+    tasks: FxHashMap<TaskId, Seen>,
+    /// A task was told to work for others.
+    are_some_told: bool,
     /// The last one of each connection.
     last: FxHashMap<EndpointId, TaskId>,
     /// On which connection each replied, and what those have in common with who reads there.
     connection_tasks: ConnectionTasks,
-    for_others: ForOthers,
-    /// Tasks that were made for a request and called, or made one that did, whose end will be told, with their processes.
-    spawned: FxHashMap<TaskId, ProcessId>,
+    /// Those that may be made for a request which does not wait for them.
+    background: Background,
+    resumed: Resumed,
 }
 
 impl LogicalTasks {
+    fn is(&self, task: TaskId, what: Is) -> bool {
+        self.tasks.get(&task).is_some_and(|seen| seen.is.has(what))
+    }
+
+    fn note(&mut self, task: TaskId, what: Is) {
+        self.tasks.entry(task).or_default().is.add(what);
+    }
+
+    /// Whether there is room for what is kept of a task only as long as there is.
+    fn has_room_for(&self, task: TaskId) -> bool {
+        self.tasks.len() < ANSWERS_MAX || self.tasks.contains_key(&task)
+    }
+
+    /// The process in which a task was made for a request and called.
+    fn spawned_in(&self, task: TaskId) -> Option<ProcessId> {
+        self.tasks.get(&task)?.spawned_in
+    }
+
     /// Whether a logical task that was made for a request, and what is between, ended with that.
     pub(super) fn ended_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
         self.ends.are_in_time(lineage, task)
@@ -79,25 +117,34 @@ impl LogicalTasks {
 
     /// Whether a logical task was made for a request that did not wait for it, as far as it shows by what it did.
     pub(super) fn is_background(&self, task: TaskId) -> bool {
-        self.for_others.background.is_one(task)
+        self.is(task, Is::Background)
     }
 
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
     pub(super) fn works_for_others(&self, task: TaskId) -> bool {
-        self.for_others.seen.contains(&task)
+        self.is(task, Is::ForOthers)
     }
 
-    /// Whether a logical task, or what made it, was told to work for others.
+    /// Whether a logical task, or what made it, was told to work for others. Of one whose makers are too many it is not known.
     pub(super) fn is_told_for_others(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.for_others.is_told(lineage, task)
+        let mut line = std::iter::once(task).chain(lineage.makers(task).map(|(maker, _)| maker));
+        let is_told = |task| self.is(task, Is::ToldForOthers);
+        let is_known = |task: &TaskId| is_told(*task) || lineage.has_requests(*task);
+        self.are_some_told && line.find(is_known).is_none_or(is_told)
     }
 
     /// A goroutine of a process got an item from another. `is_errand`: it is a task whose runtime tells who set it going.
-    pub(super) fn handed_over(&mut self, r: &HandoverRow, process: ProcessId, is_errand: bool) {
+    pub(super) fn handed_over(
+        &mut self,
+        r: &HandoverRow,
+        process: ProcessId,
+        is_errand: bool,
+        habits: &mut HabitTable,
+    ) {
         let lineage = &self.lineage;
         let has_requests = |task| lineage.has_requests(task);
         if is_errand {
-            return self.tenures.errands.handed_over(r, process, has_requests);
+            return self.errands.handed_over(r, process, has_requests, habits);
         }
         let is_made_for_one = |task| matches!(lineage.of(task, MonoNs(u64::MAX)), Known::Of(_));
         let is_over = |task, at| lineage.was_over(task, at, r.at);
@@ -112,10 +159,10 @@ impl LogicalTasks {
     /// The answer to a call began, or the call is over.
     pub(super) fn answered(&mut self, e: &Exchange, is_over: bool) {
         if is_over {
-            self.for_others.background.answered(e.actor, e.ended);
-            self.tenures.errands.over(e);
+            self.background.answered(e.request.actor, e.reply.ended);
+            self.errands.over(e);
         } else {
-            self.tenures.errands.answered(e);
+            self.errands.answered(e);
         }
     }
 
@@ -126,32 +173,32 @@ impl LogicalTasks {
 
     /// Who replies to a request.
     pub(super) fn of(&self, e: &Exchange) -> Option<TaskId> {
-        self.of.get(&(e.flow, e.request_start)).copied()
+        self.replied.get(&(e.flow, e.request.start))?.by
+    }
+
+    /// Who made which task.
+    pub(super) fn births(&self) -> &Arc<Births> {
+        self.lineage.births()
     }
 
     /// Which task was made for a request, since what it made replied to that, and to no other.
     pub(super) fn head(&self, e: &Exchange) -> Option<TaskId> {
-        self.heads.get(&(e.flow, e.request_start)).copied()
-    }
-
-    /// Whether a task of the process that was made for a request, and did not reply to it, was seen to hand on to another.
-    pub(super) fn hands_on(&self, process: ProcessId) -> bool {
-        self.for_others.handing_on.contains(&process)
+        self.replied.get(&(e.flow, e.request.start))?.head
     }
 
     /// A poll of a process's thread returned.
-    pub(super) fn polled(&mut self, r: &PollRow, process: ProcessId) {
-        if self.for_others.resumed.polled(r) {
-            self.for_others.handing_on.insert(process);
+    pub(super) fn polled(&mut self, r: &PollRow, process: ProcessId, habits: &mut HabitTable) {
+        if self.resumed.polled(r) {
+            habits.at(process).exception_if(HabitId::HandsNothingOn, true);
         }
     }
 
     /// What the task works for that makes a call, where its runtime has loops with a thread each.
     fn of_loop(&self, e: &Exchange) -> Option<Line> {
-        if !traits(self.for_others.runtimes.get(e.actor)).has_loops {
+        if !self.lineage.births().traits(e.request.actor).has_loops {
             return None;
         }
-        match self.lineage.of(e.actor, e.began) {
+        match self.lineage.of(e.request.actor, e.request.began) {
             Known::Of(line) => Some(line),
             _ => None,
         }
@@ -159,27 +206,27 @@ impl LogicalTasks {
 
     /// A thread reads more of a request.
     pub(super) fn takes_more(&mut self, thread: TaskId) {
-        self.for_others.resumed.takes(thread, None);
+        self.resumed.takes(thread, None);
     }
 
     /// A thread reads an answer.
     pub(super) fn hears(&mut self, e: &Exchange) {
         let answer = match self.of_loop(e) {
-            Some(line) if !line.answers => Some(Answer { task: e.actor, of: line.of, called: e.began }),
+            Some(line) if !line.answers => Some(Answer { task: e.request.actor, of: line.of, called: e.request.began }),
             _ => None,
         };
-        self.for_others.resumed.takes(e.reply_task, answer);
+        self.resumed.takes(e.reply.task, answer);
     }
 
     /// A request was taken.
     pub(super) fn took(&mut self, xs: &Slab, x: ExId) {
         self.lineage.took(xs, x);
         let e = xs.get(x);
-        self.for_others.resumed.takes(e.task, None);
-        if e.actor != e.task {
-            self.connection_tasks.works(&self.lineage, e.flow, e.actor);
+        self.resumed.takes(e.request.task, None);
+        if e.request.actor != e.request.task {
+            self.connection_tasks.works(&self.lineage, e.flow, e.request.actor);
         }
-        self.connection_tasks.read(e.flow, e.began);
+        self.connection_tasks.read(e.flow, e.request.began);
         // who replied last on this connection may do it again
         if let Some(&task) = self.last.get(&xs.get(x).flow) {
             self.lineage.answers(xs, x, task);
@@ -199,10 +246,12 @@ impl LogicalTasks {
     /// A task calls: after the end of the request that it was made for, it calls for somebody else, unless it is the one that
     /// replied.
     pub(super) fn called(&mut self, xs: &Slab, e: &Exchange, process: ProcessId, habits: &mut HabitTable) {
-        let is_after_its_end = match self.lineage.of(e.actor, e.began) {
+        let is_after_its_end = match self.lineage.of(e.request.actor, e.request.began) {
             Known::Of(line) if line.basis == Basis::AfterReply => {
-                let after_reply = &mut self.for_others.after_reply;
-                let is_first = after_reply.len() < ANSWERS_MAX && after_reply.insert(e.actor);
+                let is_first = self.has_room_for(e.request.actor) && !self.is(e.request.actor, Is::CallingAfterReply);
+                if is_first {
+                    self.note(e.request.actor, Is::CallingAfterReply);
+                }
                 // one that calls again may be a worker that lives on
                 !holds("background.calls_once", is_first)
             }
@@ -211,15 +260,22 @@ impl LogicalTasks {
             Known::Nothing => false,
         };
         if let Some(line) = self.of_loop(e) {
-            let makers = self.lineage.makers(e.actor).map(|(maker, _)| maker);
-            self.for_others.resumed.calls(e.task, std::iter::once(e.actor).chain(makers), line.of, e.began);
+            let makers = self.lineage.makers(e.request.actor).map(|(maker, _)| maker);
+            self.resumed.calls(
+                e.request.task,
+                std::iter::once(e.request.actor).chain(makers),
+                line.of,
+                e.request.began,
+            );
         }
-        if !is_after_its_end || !self.may_be_background(e.actor, process) {
-            self.for_others.seen.extend(Some(e.actor).filter(|_| is_after_its_end));
-            self.spawned_called(e.actor, process, is_after_its_end, habits);
+        if !is_after_its_end || !self.may_be_background(e.request.actor, process) {
+            if is_after_its_end {
+                self.note(e.request.actor, Is::ForOthers);
+            }
+            self.spawned_called(e.request.actor, process, is_after_its_end, habits);
         }
-        self.tenures.called(e.actor, e.began);
-        self.tenures.errands.called(e);
+        self.tenures.called(e.request.actor, e.request.began);
+        self.errands.called(e, habits);
     }
 
     /// A task calls after the end of the request that it was made for: whether it may be one for which nobody waits.
@@ -228,8 +284,8 @@ impl LogicalTasks {
         if !is_made || !self.ends.are_told(&self.lineage, task) {
             return false;
         }
-        let has_called = self.spawned.contains_key(&task) || self.for_others.seen.contains(&task);
-        self.for_others.background.called(task, process, has_called)
+        let has_called = self.spawned_in(task).is_some() || self.is(task, Is::ForOthers);
+        self.background.called(task, process, has_called)
     }
 
     /// A task called; where it was made for a request, its end shows whether it belongs to that alone.
@@ -238,13 +294,16 @@ impl LogicalTasks {
         if !is_made || !self.ends.are_told(&self.lineage, task) {
             return;
         }
-        if is_after_its_end || self.spawned.len() >= ANSWERS_MAX {
+        if is_after_its_end || !self.has_room_for(task) {
             habits.at(process).exception_if(HabitId::EndsWithRequest, true);
         } else {
             let between = self.lineage.makers(task).map(|(maker, _)| maker);
             let between = between.take_while(|&maker| !self.lineage.has_requests(maker));
-            let on = between.filter(|&maker| self.ends.is_in_time(maker).is_none()).map(|maker| (maker, process));
-            self.spawned.extend(on.chain([(task, process)]));
+            let on = between.filter(|&maker| self.ends.is_in_time(maker).is_none());
+            let spawned: SmallVec<[TaskId; 8]> = on.chain([task]).collect();
+            for task in spawned {
+                self.tasks.entry(task).or_default().spawned_in = Some(process);
+            }
         }
     }
 
@@ -256,27 +315,27 @@ impl LogicalTasks {
             self.lineage.answers_not(x, last);
         }
         // who took it and replies is one that other rules know
-        if e.reply_actor != task || e.reply_task == task || e.actor == task {
+        if e.reply.actor != task || e.reply.task == task || e.request.actor == task {
             return;
         }
-        match self.lineage.of(task, e.reply_began) {
+        match self.lineage.of(task, e.reply.began) {
             Known::Of(line) if line.of != x && !line.answers => {
-                self.for_others.seen.insert(task);
+                self.note(task, Is::ForOthers);
             }
             _ => self.lineage.answers(xs, x, task),
         }
         self.find_head(xs, x, task);
         self.last.insert(e.flow, task);
         let habits = habits.at(process);
-        if self.of.len() >= ANSWERS_MAX || self.connection_tasks.is_full_for(task) {
+        if self.replied.len() >= ANSWERS_MAX || self.connection_tasks.is_full_for(task) {
             // whether it replies on others too is not kept
             habits.exception_if(HabitId::OneTaskReplies, true);
             return;
         }
-        self.of.insert((e.flow, e.request_start), task);
+        self.replied.entry((e.flow, e.request.start)).or_default().by = Some(task);
         match self.connection_tasks.replied(&self.lineage, e, task, process) {
             None => {
-                self.for_others.seen.insert(task);
+                self.note(task, Is::ForOthers);
                 habits.exception_if(HabitId::OneTaskReplies, true);
             }
             Some(replies) => habits.case_if(HabitId::OneTaskReplies, replies == 2),
@@ -287,30 +346,32 @@ impl LogicalTasks {
     /// to a reply to another request too.
     fn find_head(&mut self, xs: &Slab, x: ExId, task: TaskId) {
         let e = xs.get(x);
-        let request = (e.flow, e.request_start);
+        let request = (e.flow, e.request.start);
         let mut head = None;
         let mut is_after_its_end = true;
-        for (maker, made) in self.lineage.makers(task) {
-            let leads_elsewhere = self.leads_to.get(&maker).is_some_and(|of| *of != request);
+        let makers: SmallVec<[_; 8]> = self.lineage.makers(task).collect();
+        for (maker, made) in makers {
+            let leads_to = self.tasks.get(&maker).and_then(|seen| seen.leads_to);
+            let leads_elsewhere = leads_to.is_some_and(|of| of != request);
             if leads_elsewhere || self.lineage.is_for_another(maker, x) {
-                self.for_others.seen.insert(maker);
+                self.note(maker, Is::ForOthers);
                 is_after_its_end = false;
             }
-            is_after_its_end &= made.is_some_and(|made| made > e.taken) && !self.lineage.has_requests(maker);
+            is_after_its_end &= made.is_some_and(|made| made > e.request.taken) && !self.lineage.has_requests(maker);
             head = if is_after_its_end { Some(maker) } else { head };
         }
         // what leads elsewhere is found out in any case
-        let Some(head) = head.filter(|_| self.heads.len() < ANSWERS_MAX) else { return };
-        self.heads.insert(request, head);
-        self.leads_to.insert(head, request);
+        let Some(head) = head.filter(|_| self.replied.len() < ANSWERS_MAX) else { return };
+        self.replied.entry(request).or_default().head = Some(head);
+        self.tasks.entry(head).or_default().leads_to = Some(request);
         self.lineage.leads(x, head);
     }
 
     /// More of a reply is sent: where nobody is known who sent the first part, by who sends this one.
     pub(super) fn replies_on(&mut self, xs: &Slab, x: ExId, by: (TaskId, ProcessId), habits: &mut HabitTable) {
         let e = xs.get(x);
-        self.for_others.resumed.replies(e.reply_task, x, e.ended);
-        if e.reply_task != by.0 && !self.of.contains_key(&(e.flow, e.request_start)) {
+        self.resumed.replies(e.reply.task, x, e.reply.ended);
+        if e.reply.task != by.0 && self.of(e).is_none() {
             self.replied(xs, x, by, habits);
         }
     }
@@ -318,11 +379,13 @@ impl LogicalTasks {
     /// A request has its whole reply, or will never have it.
     pub(super) fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
-        if let Some(&task) = self.of.get(&(e.flow, e.request_start)).filter(|_| e.replied)
-            && traits(self.for_others.runtimes.get(task)).is_named_by_last_part
-            && !holds("born.told_to_the_end", e.reply_actor == task)
+        if let Some(task) = self.of(e).filter(|_| e.is(ExchangeFlag::Replied))
+            && self.lineage.births().traits(task).is_named_by_last_part
+            && !holds("born.told_to_the_end", e.reply.actor == task)
         {
-            self.for_others.seen.extend([task, e.reply_actor].into_iter().filter(|&t| t != e.reply_task));
+            for task in [task, e.reply.actor].into_iter().filter(|&t| t != e.reply.task) {
+                self.note(task, Is::ForOthers);
+            }
         }
         self.lineage.over(xs, x, at);
     }
@@ -345,16 +408,17 @@ impl LogicalTasks {
 
     /// The recording ends: of what was made for a request that is open yet, nobody saw whether it works on after its end.
     pub(super) fn ended(&mut self, xs: &Slab, habits: &mut HabitTable) {
-        self.for_others.seen.extend(self.lineage.made_for_open(xs));
-        for (task, lives_on_in) in self.for_others.background.finish() {
-            self.for_others.seen.insert(task);
+        let made_for_open: Vec<TaskId> = self.lineage.made_for_open(xs).collect();
+        made_for_open.into_iter().for_each(|task| self.note(task, Is::ForOthers));
+        for (task, lives_on_in) in self.background.finish() {
+            self.note(task, Is::ForOthers);
             if let Some(process) = lives_on_in {
                 habits.at(process).exception_if(HabitId::EndsWithRequest, true);
             }
         }
         // of these nobody saw how they end
-        for (task, process) in self.spawned.drain() {
-            if !self.for_others.seen.contains(&task) {
+        for seen in self.tasks.values().filter(|seen| !seen.is.has(Is::ForOthers)) {
+            if let Some(process) = seen.spawned_in {
                 habits.at(process).exception_if(HabitId::EndsWithRequest, true);
             }
         }
@@ -363,28 +427,24 @@ impl LogicalTasks {
     /// A step in a task's life.
     pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow, habits: &mut HabitTable) {
         self.lineage.task(xs, r);
-        let traits = traits(r.runtime);
-        if traits != Traits::default() {
-            *self.for_others.runtimes.entry(r.task) = r.runtime;
+        if traits(r.runtime).has_loops {
+            self.resumed.has_loops();
         }
-        if traits.has_loops {
-            self.for_others.resumed.has_loops();
-        }
-        self.connection_tasks.made(r);
         self.ends.task(&self.lineage, r);
         if r.what == Life::ForOthers {
-            self.for_others.told.insert(r.task);
+            self.note(r.task, Is::ToldForOthers);
+            self.are_some_told = true;
         }
         if r.what == Life::Exit {
             self.tenures.ended(r.task);
-            if let Some((process, is_background)) = self.for_others.background.ended(r.task, r.at) {
-                self.for_others.seen.extend(Some(r.task).filter(|_| !is_background));
+            if let Some((process, is_background)) = self.background.ended(r.task, r.at) {
+                self.note(r.task, if is_background { Is::Background } else { Is::ForOthers });
                 habits.at(process).case_if(HabitId::Background, is_background);
                 habits.at(process).exception_if(HabitId::EndsWithRequest, !is_background);
             }
         }
         if r.what == Life::Exit
-            && let Some(process) = self.spawned.remove(&r.task)
+            && let Some(process) = self.tasks.get_mut(&r.task).and_then(|seen| seen.spawned_in.take())
         {
             // of one that is late it says nothing
             let is_in_time = self.ends.is_in_time(r.task);
@@ -395,16 +455,21 @@ impl LogicalTasks {
 
     /// Nothing more comes.
     pub(super) fn finish(&mut self, habits: &mut HabitTable) {
-        let LogicalTasks { of, heads, for_others, .. } = self;
-        of.retain(|_, task| !for_others.seen.contains(task));
-        heads.retain(|_, task| holds("born.leads_to_one", !for_others.seen.contains(task)));
-        for_others.after_reply = FxHashSet::default();
-        for_others.resumed = Resumed::default();
-        for_others.runtimes = PerTask::default();
+        self.tasks.retain(|_, seen| {
+            *seen = Seen { is: seen.is, ..Seen::default() };
+            [Is::ForOthers, Is::ToldForOthers, Is::Background].into_iter().any(|what| seen.is.has(what))
+        });
+        let is_for_others = |task: TaskId| self.tasks.get(&task).is_some_and(|seen| seen.is.has(Is::ForOthers));
+        self.replied.retain(|_, replied| {
+            replied.by = replied.by.filter(|&task| !is_for_others(task));
+            replied.head = replied.head.filter(|&task| holds("born.leads_to_one", !is_for_others(task)));
+            replied.by.is_some() || replied.head.is_some()
+        });
+        (self.resumed, self.background) = (Resumed::default(), Background::default());
         self.tenures.finish(habits);
+        self.errands = Errands::default();
         self.connection_tasks.finish(habits);
-        self.leads_to = FxHashMap::default();
-        self.lineage = Lineage::default();
+        self.lineage = Lineage::knowing(Arc::clone(self.lineage.births()));
         self.last = FxHashMap::default();
     }
 }

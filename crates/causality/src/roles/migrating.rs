@@ -54,6 +54,8 @@ impl Roles {
     /// Whether a request was taken before its process's tasks had names: by whom is not known.
     pub(super) fn is_taken_before_names(&self, e: &Exchange, replies: TaskId) -> bool {
         let since = self.known.of(self.process_of(replies)).and_then(|p| p.named_since);
-        self.is_named_late(replies) && !self.is_named_late(e.actor) && since.is_some_and(|since| e.taken < since)
+        self.is_named_late(replies)
+            && !self.is_named_late(e.request.actor)
+            && since.is_some_and(|since| e.request.taken < since)
     }
 }

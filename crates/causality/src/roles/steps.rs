@@ -1,10 +1,12 @@
 //! What roles learn of exchanges, step by step.
 
 use super::Roles;
-use super::doing::{Asked, Dial, Doing, Taken};
+use super::doing::{Asked, Doing, Taken};
 use super::habits::HabitId;
+use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Side, Sign, Slab, Steps};
 use crate::process::ProcessId;
+use crate::process::dials::Dial;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::OPEN;
 
@@ -13,25 +15,25 @@ impl Steps for Roles {
 
     fn begun(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
         let e = xs.get(x);
-        if e.is_internal {
+        if e.is(ExchangeFlag::Internal) {
             return;
         }
-        let process = self.process_of(e.actor);
+        let process = self.process_of(e.request.actor);
         match e.side {
             Side::Client => {
                 let dial = self.dialled(e.flow, true);
                 if dial.is_none() {
-                    self.called(e.actor, e.flow, e.began, false);
+                    self.called(e.request.actor, e.flow, e.request.began, false);
                 }
                 self.asks(x, e, process, dial);
                 self.logical_tasks.called(xs, e, process, &mut self.habits);
-                if e.awaits() && e.actor == e.task {
-                    self.consumers.asked(e.task, e.began);
+                if e.awaits() && e.request.actor == e.request.task {
+                    self.consumers.asked(e.request.task, e.request.began);
                 }
             }
             Side::Server => self.logical_tasks.took(xs, x),
         }
-        let role = &mut self.known.at_task(e.actor).role;
+        let role = &mut self.known.at_task(e.request.actor).role;
         match e.side {
             Side::Client => {
                 role.calls = true;
@@ -39,7 +41,7 @@ impl Steps for Roles {
                 let p = self.known.at(process);
                 if !takes && let Some(open) = p.now.open {
                     if open == 0 {
-                        p.calls.unasked = e.began;
+                        p.calls.unasked = e.request.began;
                     }
                     self.habits.at(process).case_if(HabitId::HelpersAreAsked, open > 0);
                     self.habits.at(process).exception_if(HabitId::HelpersAreAsked, open == 0);
@@ -48,7 +50,7 @@ impl Steps for Roles {
             Side::Server => {
                 role.takes = true;
                 let multiplexes = role.multiplexes;
-                let Doing { activity, held, .. } = self.doing.or_default(e.actor);
+                let Doing { activity, held, .. } = self.doing.or_default(e.request.actor);
                 activity.takes();
                 activity.taken = Taken { asked: e.flow, of: Some(x), answers: MonoNs(0), ..activity.taken };
                 activity.epoll.asked_by =
@@ -70,10 +72,13 @@ impl Steps for Roles {
                 held.retain(|&h| {
                     xs.is_live(h) && {
                         let o = xs.get(h);
-                        !(o.replied || o.cut || o.reset || (o.open_ended && o.reply_start != OPEN))
+                        !(o.is(ExchangeFlag::Replied)
+                            || o.is(ExchangeFlag::Cut)
+                            || o.is(ExchangeFlag::Reset)
+                            || (o.is(ExchangeFlag::OpenEnded) && o.reply.start != OPEN))
                     }
                 });
-                self.known.at_task(e.actor).role.multiplexes = held.iter().any(|&h| xs.get(h).flow != e.flow);
+                self.known.at_task(e.request.actor).role.multiplexes = held.iter().any(|&h| xs.get(h).flow != e.flow);
                 held.push(x);
             }
         }
@@ -81,9 +86,9 @@ impl Steps for Roles {
 
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let e = xs.get(x);
-        if e.side == Side::Server && !e.is_internal {
+        if e.side == Side::Server && !e.is(ExchangeFlag::Internal) {
             self.replies_to(xs, x, task, at);
-            if task == e.actor {
+            if task == e.request.actor {
                 let Doing { activity, replies: (replies, unseen), .. } = self.doing.or_default(task);
                 *replies += 1;
                 *unseen += u32::from(activity.is_given_unseen(at));
@@ -95,12 +100,12 @@ impl Steps for Roles {
         } else {
             self.logical_tasks.answered(e, false);
         }
-        if e.side == Side::Server && task != TaskId::UNKNOWN && e.actor != TaskId::UNKNOWN {
+        if e.side == Side::Server && task != TaskId::UNKNOWN && e.request.actor != TaskId::UNKNOWN {
             let first = self.doing.get_mut(task).and_then(|d| d.first_call.take());
-            if let Some(at) = first.filter(|_| task != e.actor) {
+            if let Some(at) = first.filter(|_| task != e.request.actor) {
                 let habits = self.habits.at(self.process_of(task));
-                habits.case_if(HabitId::CallsForOne, at >= e.taken);
-                habits.exception_if(HabitId::CallsForOne, at < e.taken);
+                habits.case_if(HabitId::CallsForOne, at >= e.request.taken);
+                habits.exception_if(HabitId::CallsForOne, at < e.request.taken);
             }
             if self.is_taken_before_names(e, task) {
                 // as one from before the recording: until now any call may be for it
@@ -108,11 +113,11 @@ impl Steps for Roles {
                 return;
             }
             let role = &mut self.known.at_task(task).role;
-            if task == e.actor {
+            if task == e.request.actor {
                 role.replies_own = true;
             } else {
                 role.replies_foreign = true;
-                self.known.at_task(e.actor).role.gives_away = true;
+                self.known.at_task(e.request.actor).role.gives_away = true;
             }
         }
     }
@@ -135,20 +140,20 @@ impl Steps for Roles {
                 self.consumers.answered(task);
             }
         }
-        if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
+        if xs.get(x).side == Side::Client && !xs.get(x).is(ExchangeFlag::Internal) {
             let activity = &mut self.doing.or_default(task).activity;
             let is_before_kept = activity.keeps_an_answer() && activity.taken.call != Some(x);
             activity.takes();
             let e = xs.get(x);
             let (of, dialled_for) = (call.and_then(|call| call.of), call.and_then(|call| call.dialled_for));
             activity.taken =
-                Taken { heard: e.flow, call: Some(x), of, answers: e.began, dialled_for, ..activity.taken };
+                Taken { heard: e.flow, call: Some(x), of, answers: e.request.began, dialled_for, ..activity.taken };
             if is_before_kept {
                 let process = self.process_of(task);
                 self.habits.at(process).exception_if(HabitId::PassesOn, true);
             }
             // it may wait for an answer that another task reads
-            self.doing.or_default(xs.get(x).actor).first_call.get_or_insert(xs.get(x).began);
+            self.doing.or_default(xs.get(x).request.actor).first_call.get_or_insert(xs.get(x).request.began);
         }
     }
 
@@ -164,35 +169,36 @@ impl Steps for Roles {
     fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         self.answered(x);
         let e = xs.get(x);
-        if e.is_internal {
+        if e.is(ExchangeFlag::Internal) {
             return;
         }
         if e.side != Side::Server {
             self.logical_tasks.answered(e, true);
             if let Some(asked) = self.under_way.asked_on.get_mut((HostId(0), e.flow)) {
                 asked.under_way = asked.under_way.saturating_sub(1);
-                let process = self.known.process_of(e.actor);
+                let process = self.known.process_of(e.request.actor);
                 self.known.at(process).now.spare += u32::from(asked.under_way == 0);
             }
             return;
         }
         self.logical_tasks.closed(xs, x, at);
         // what it called between parts of that reply was for it
-        if let Some(doing) = self.doing.get_mut(e.reply_actor) {
+        if let Some(doing) = self.doing.get_mut(e.reply.actor) {
             doing.first_call = None;
         }
-        let process = self.process_of(e.actor);
-        if e.replied {
-            self.has_replied(e.reply_actor, at);
+        let process = self.process_of(e.request.actor);
+        if e.is(ExchangeFlag::Replied) {
+            self.has_replied(e.reply.actor, at);
             let (count, longest) = &mut self.known.at(process).lasted;
-            (*count, *longest) = (*count + 1, (*longest).max(e.ended.0.saturating_sub(e.began.0)));
+            (*count, *longest) = (*count + 1, (*longest).max(e.duration_ns()));
         }
         let now = &mut self.known.at(process).now;
         if let Some(open) = &mut now.open {
             *open = open.saturating_sub(1);
-            self.habits.at(process).exception_if(HabitId::DialsForOne, now.dialling > *open);
+            let is_more = self.under_way.dials.count(process) > *open as usize;
+            self.habits.at(process).exception_if(HabitId::DialsForOne, is_more);
         }
-        if let Some(doing) = self.doing.get_mut(e.actor) {
+        if let Some(doing) = self.doing.get_mut(e.request.actor) {
             doing.held.retain(|&h| h != x);
         }
     }
@@ -207,11 +213,10 @@ impl Steps for Roles {
     }
 
     fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
-        let dial = Dial { by: task, of: self.maker(task, at) };
-        if self.under_way.dials.insert(flow, dial).is_none() {
+        let (of, process) = (self.maker(task, at), self.process_of(task));
+        let dial = Dial { of, by: task, process, since: at, ..Dial::default() };
+        if self.under_way.dials.begin(flow, dial) {
             self.doing.or_default(task).activity.has_dialled = true;
-            let process = self.process_of(task);
-            self.known.at(process).now.dialling += 1;
             self.called(task, flow, at, true);
         }
     }

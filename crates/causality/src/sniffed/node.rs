@@ -2,7 +2,7 @@
 
 use super::learn::Address;
 use crate::evidence::{Gap, Rule};
-use crate::exchange::{Exchange, Side};
+use crate::exchange::{Answered, Content, Exchange, ExchangeFlag, Side};
 use crate::request::{Half, Wire, number};
 use wakepath_flows::Place;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId};
@@ -27,7 +27,7 @@ pub(crate) struct ByteKey {
 impl ByteKey {
     /// Of an exchange at one of its ends. `None` where its numbers are not those of the other end.
     pub(crate) fn of(p: &Place, e: &Exchange) -> Option<ByteKey> {
-        if p.family < 2 || p.protocol != TCP && !e.witness.0.stands_for_place() {
+        if p.family < 2 || p.protocol != TCP && !e.content.witness.0.stands_for_place() {
             return None;
         }
         let (here, there) = ((p.laddr, p.lport), (p.raddr, p.rport));
@@ -150,28 +150,37 @@ impl Node {
         let known = |t: MonoNs, or: MonoNs| if t.0 == 0 { or } else { t };
         let one_way = r.what == ExchangeKind::NoReply;
         let replied = r.what == ExchangeKind::Answered || one_way;
-        let exchange = Exchange {
-            reply_start: r.reply_start,
-            reply_end: r.reply_end,
-            began: r.request_first,
-            taken: known(r.request_head, r.request_first),
-            reply_began: r.reply_first,
+        let mut exchange = Exchange::of_request(EndpointId(r.flow.0), Side::Client, r.request_start, r.request_end);
+        exchange.request.began = r.request_first;
+        exchange.request.taken = known(r.request_head, r.request_first);
+        exchange.reply = Answered {
+            start: r.reply_start,
+            end: r.reply_end,
+            began: r.reply_first,
             ended: known(r.reply_last, r.at),
+            ..exchange.reply
+        };
+        exchange.content = Content {
             protocol: r.protocol,
             verb: r.verb,
             target: r.target,
             detail: r.detail,
             status: r.status,
-            failed: r.failed == Failed::Yes,
-            outcome_unknown: r.failed == Failed::Unknown || r.what != ExchangeKind::Answered,
-            reset: !replied && self.is_reset,
-            cut: !replied && !self.is_reset,
-            unfinished: r.what == ExchangeKind::Open,
-            replied,
-            one_way,
             witness: (r.witness_kind, r.witness),
-            ..Exchange::of_request(EndpointId(r.flow.0), Side::Client, r.request_start, r.request_end)
+            ..exchange.content
         };
+        let is_unknown = r.failed == Failed::Unknown || r.what != ExchangeKind::Answered;
+        for (flag, is_so) in [
+            (ExchangeFlag::Failed, r.failed == Failed::Yes),
+            (ExchangeFlag::OutcomeUnknown, is_unknown),
+            (ExchangeFlag::Reset, !replied && self.is_reset),
+            (ExchangeFlag::Cut, !replied && !self.is_reset),
+            (ExchangeFlag::Unfinished, r.what == ExchangeKind::Open),
+            (ExchangeFlag::Replied, replied),
+            (ExchangeFlag::OneWay, one_way),
+        ] {
+            exchange.flags.set(flag, is_so);
+        }
         Half { host: self.host, exchange, place: self.place }
     }
 

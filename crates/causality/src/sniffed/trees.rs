@@ -138,7 +138,7 @@ impl Wires<'_> {
         }
         let began = |i: &u32| {
             let h = spans[*i as usize].caller.as_ref().or(spans[*i as usize].callee.as_ref());
-            h.map(|h| self.vantages.line.common(h.host, h.exchange.began))
+            h.map(|h| self.vantages.line.common(h.host, h.exchange.request.began))
         };
         calls.iter_mut().for_each(|c| c.sort_by_key(began));
         let mut order = Vec::with_capacity(spans.len());

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::rc::Rc;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::{Half, Request};
 use wakepath_causality::proof::Proof;
 use wakepath_causality::{Explain, Options, Report, reconstruct_with};
@@ -78,7 +79,7 @@ pub fn found_and_proved(recording: &Recording) -> (Found, Vec<(HostId, Proof)>) 
 impl Found {
     fn end(&self, h: &Half) -> (End, u64) {
         let host = self.hosts[usize::from(h.host.0)].clone();
-        ((host, h.exchange.flow.0), h.exchange.request_start)
+        ((host, h.exchange.flow.0), h.exchange.request.start)
     }
 
     /// As claims.
@@ -109,7 +110,9 @@ impl Found {
             .map(|r| {
                 let mut text = format!("{:016x} {:?}", r.id, r.orphan);
                 for s in &r.spans {
-                    let half = |h: &Option<Half>| h.as_ref().map(|h| (self.end(h), h.exchange.began, h.exchange.ended));
+                    let half = |h: &Option<Half>| {
+                        h.as_ref().map(|h| (self.end(h), h.exchange.request.began, h.exchange.reply.ended))
+                    };
                     let (caller, callee) = (half(&s.caller), half(&s.callee));
                     let _ = write!(
                         text,
@@ -151,7 +154,7 @@ impl Found {
         let mut all: Vec<&Request> = self.requests.iter().collect();
         all.sort_by_key(|r| {
             let half = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref());
-            half.map(|h| (h.host, h.exchange.began, h.exchange.request_start))
+            half.map(|h| (h.host, h.exchange.request.began, h.exchange.request.start))
         });
         let mut out = String::new();
         for r in all {
@@ -179,7 +182,7 @@ impl Found {
                     notes.push(format!("{} in doubt", s.doubts));
                 }
                 notes.extend(s.gap.map(|h| h.name().to_owned()));
-                match (e.cut, e.reset, e.replied) {
+                match (e.is(ExchangeFlag::Cut), e.is(ExchangeFlag::Reset), e.is(ExchangeFlag::Replied)) {
                     (_, true, _) => notes.push("reset".into()),
                     (true, _, _) => notes.push("cut".into()),
                     (_, _, false) => notes.push("no reply".into()),

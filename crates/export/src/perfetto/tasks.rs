@@ -43,7 +43,7 @@ impl Window {
 pub fn of_request(folder: &Folder, index: &Index, r: &Request) -> Vec<(HostId, TaskId)> {
     let mut tasks = BTreeSet::new();
     for half in r.spans.iter().flat_map(|s| [&s.caller, &s.callee]).flatten() {
-        tasks.extend([half.exchange.task, half.exchange.reply_task].map(|t| (half.host, t)));
+        tasks.extend([half.exchange.request.task, half.exchange.reply.task].map(|t| (half.host, t)));
     }
     critical_path(folder, index, r).each(&mut |s| {
         tasks.insert((s.host, s.task));

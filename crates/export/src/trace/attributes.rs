@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wakepath_analysis::each::End;
 use wakepath_analysis::names::{Names, Placement};
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Half;
 use wakepath_flows::Place;
 use wakepath_present::text::escaped;
@@ -58,11 +59,12 @@ pub fn placement(p: &Placement<'_>) -> Vec<Attribute> {
 pub fn asked(names: &Names<'_>, half: &Half, is_server: bool, a: &mut Attributes) {
     let e = &half.exchange;
     let text = |id| names.text(half.host, id);
-    let (protocol, verb, target) = (text(e.protocol).trim_start_matches("proto."), text(e.verb), text(e.target));
+    let (protocol, verb, target) =
+        (text(e.content.protocol).trim_start_matches("proto."), text(e.content.verb), text(e.content.target));
     a.text("network.protocol.name", protocol);
     let is_http = matches!(protocol, "http1" | "http2" | "fastcgi");
-    if e.status != 0 {
-        a.number(if is_http { "http.response.status_code" } else { "wakepath.status" }, i64::from(e.status));
+    if e.content.status != 0 {
+        a.number(if is_http { "http.response.status_code" } else { "wakepath.status" }, i64::from(e.content.status));
     }
     match protocol {
         _ if is_http => {
@@ -128,7 +130,7 @@ fn address(family: u16, bytes: [u8; 16]) -> String {
 /// How it ended; what went wrong, for people, where something did.
 pub fn ending(names: &Names<'_>, half: &Half, a: &mut Attributes) -> Option<String> {
     let e = &half.exchange;
-    let detail = names.text(half.host, e.detail);
+    let detail = names.text(half.host, e.content.detail);
     let ended = match End::of(e) {
         End::ClientLeft => Some(("client_left", "the client closed the connection before the reply was complete")),
         End::Reset => Some(("reset", "the connection was reset before the reply was complete")),
@@ -143,9 +145,11 @@ pub fn ending(names: &Names<'_>, half: &Half, a: &mut Attributes) -> Option<Stri
             return None;
         }
         Some((kind, failure)) => (kind.to_owned(), failure.to_owned()),
-        None if e.failed && !detail.is_empty() => (detail.to_owned(), detail.to_owned()),
-        None if e.failed && e.status != 0 => (e.status.to_string(), format!("status {}", e.status)),
-        None if e.failed => ("_OTHER".to_owned(), "the reply says that it failed".to_owned()),
+        None if e.is(ExchangeFlag::Failed) && !detail.is_empty() => (detail.to_owned(), detail.to_owned()),
+        None if e.is(ExchangeFlag::Failed) && e.content.status != 0 => {
+            (e.content.status.to_string(), format!("status {}", e.content.status))
+        }
+        None if e.is(ExchangeFlag::Failed) => ("_OTHER".to_owned(), "the reply says that it failed".to_owned()),
         None => return None,
     };
     a.text("error.type", &kind);

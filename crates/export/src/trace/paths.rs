@@ -8,6 +8,7 @@ use wakepath_analysis::causes::Cause;
 use wakepath_analysis::critical_path::critical_path;
 use wakepath_analysis::slices::Slice;
 use wakepath_analysis::why::{Reader, Recording};
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 use wakepath_present::waits;
 
@@ -42,7 +43,10 @@ impl<'a> Paths<'a> {
     /// By span. Nothing where the path is incomplete or no whole reply came: what is not known would look like something else.
     pub fn spent(&self, r: &Request) -> Vec<Spent> {
         let reply = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).map(|h| &h.exchange);
-        if !r.is_complete() || reply.is_none_or(|e| e.cut || e.reset || !e.replied) {
+        if !r.is_complete()
+            || reply
+                .is_none_or(|e| e.is(ExchangeFlag::Cut) || e.is(ExchangeFlag::Reset) || !e.is(ExchangeFlag::Replied))
+        {
             return Vec::new();
         }
         let mut spent: Vec<Spent> = r.spans.iter().map(|_| Spent::default()).collect();

@@ -361,7 +361,7 @@ impl Finder<'_> {
         let spans = &self.requests[v.request as usize].spans;
         let asked = spans.iter().filter(|s| s.parent == Some(v.span)).filter_map(|s| s.caller.as_ref());
         let mut calls: Vec<_> =
-            asked.filter(|c| c.host == v.host).map(|c| (c.exchange.began, c.exchange.ended)).collect();
+            asked.filter(|c| c.host == v.host).map(|c| (c.exchange.request.began, c.exchange.reply.ended)).collect();
         calls.sort_unstable();
         calls
     }

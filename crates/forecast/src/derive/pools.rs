@@ -12,6 +12,7 @@ use super::visits::{Visits, median, waits};
 use crate::jobs::{Pool, PoolId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_analysis::names::Names;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 use wakepath_graph::Index;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
@@ -142,12 +143,18 @@ fn uses(names: &Names<'_>, requests: &[Request], visits: &Visits) -> (Vec<Group>
     for v in visits.all() {
         let r = &requests[v.request as usize];
         let logical = (v.actor != v.task).then_some(v.actor);
-        let ended =
-            r.spans.iter().filter(|s| s.parent == Some(v.span)).filter_map(|s| Some(s.caller.as_ref()?.exchange.ended));
+        let ended = r
+            .spans
+            .iter()
+            .filter(|s| s.parent == Some(v.span))
+            .filter_map(|s| Some(s.caller.as_ref()?.exchange.reply.ended));
         let mut ended: Vec<MonoNs> = ended.collect();
         ended.sort_unstable();
         for s in r.spans.iter().filter(|s| s.parent == Some(v.span)) {
-            let Some(asked) = s.caller.as_ref().filter(|c| c.host == v.host && c.exchange.replied) else { continue };
+            let Some(asked) = s.caller.as_ref().filter(|c| c.host == v.host && c.exchange.is(ExchangeFlag::Replied))
+            else {
+                continue;
+            };
             let e = &asked.exchange;
             let name = format!("{}->{}", names.service(&r.spans[v.span as usize]), names.service(s));
             let group = *known.entry((v.host, v.tgid, name)).or_insert_with_key(|k| {
@@ -157,13 +164,15 @@ fn uses(names: &Names<'_>, requests: &[Request], visits: &Visits) -> (Vec<Group>
             uses.push(Use {
                 group,
                 flow: e.flow,
-                task: e.task,
+                task: e.request.task,
                 visit: (v.request, v.span),
                 logical,
-                wanted: ended[..ended.partition_point(|at| *at <= e.began)].last().map_or(v.from, |at| v.from.max(*at)),
+                wanted: ended[..ended.partition_point(|at| *at <= e.request.began)]
+                    .last()
+                    .map_or(v.from, |at| v.from.max(*at)),
                 within: (v.from, v.to),
-                first: e.began,
-                last: e.ended.max(e.began),
+                first: e.request.began,
+                last: e.reply.ended.max(e.request.began),
                 handed: None,
                 is_same: false,
                 given: None,

@@ -2,6 +2,7 @@
 
 use wakepath_analysis::names::Names;
 use wakepath_causality::exchange::Exchange;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 use wakepath_graph::Index;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
@@ -44,11 +45,20 @@ impl Visits {
             for (j, s) in r.spans.iter().enumerate() {
                 let Some(served) = &s.callee else { continue };
                 let (e, host) = (&served.exchange, served.host);
-                if e.replied && e.ended > e.began {
-                    let tgid = names.tgid(host, e.task);
+                if e.is(ExchangeFlag::Replied) && e.reply.ended > e.request.began {
+                    let tgid = names.tgid(host, e.request.task);
                     let (request, span) = (i as u32, j as u32);
-                    let (task, actor) = (e.task, actor(e));
-                    all.push(Visit { host, task, actor, tgid, from: e.began, to: e.ended, request, span });
+                    let (task, actor) = (e.request.task, actor(e));
+                    all.push(Visit {
+                        host,
+                        task,
+                        actor,
+                        tgid,
+                        from: e.request.began,
+                        to: e.reply.ended,
+                        request,
+                        span,
+                    });
                 }
             }
         }
@@ -78,7 +88,7 @@ impl Visits {
 
 /// In whose name an exchange was begun: that of a logical task, or the task itself.
 pub fn actor(e: &Exchange) -> TaskId {
-    if e.actor == TaskId::UNKNOWN { e.task } else { e.actor }
+    if e.request.actor == TaskId::UNKNOWN { e.request.task } else { e.request.actor }
 }
 
 /// The waits of a task that began between two moments, by time, preemptions left out.

@@ -167,6 +167,8 @@ table! {
                 Value::Bool(r.flags & message_flag::AWAITS != 0)
             })
         ]),
+        /// Hash of an identifier that services hand on: of `x-request-id`, else of the trace in `traceparent`; 0 = none.
+        identifier: u64 => none(0),
     }
 }
 

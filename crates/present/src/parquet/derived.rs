@@ -9,6 +9,7 @@ use std::path::Path;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::{failed, kind_of};
 use wakepath_analysis::spans::{Timed, evidence, lay_out};
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::{Request, Span};
 use wakepath_model::clock::WallClock;
 use wakepath_model::folder::Folder;
@@ -156,7 +157,11 @@ impl Tables<'_> {
         let (host, wall) = (self.host(root.host).to_owned(), self.wall(root.host, root.start));
         let mut row = self.requests.row();
         row.text(id).text(format!("{service} {asked}")).text(host).ns(root.start.0).wall_time(wall);
-        row.ns(root.duration_ns()).u32(e.status.into()).bool_or_none(failed(e)).bool(e.reset).bool(e.cut);
+        row.ns(root.duration_ns())
+            .u32(e.content.status.into())
+            .bool_or_none(failed(e))
+            .bool(e.is(ExchangeFlag::Reset))
+            .bool(e.is(ExchangeFlag::Cut));
         row.bool(r.is_complete()).u32(r.spans.iter().map(|s| s.doubts).sum()).text_or_none(holes.join("; "));
         row.u32(r.spans.len() as u32).text(services.join(", "));
         row.end()
@@ -177,17 +182,21 @@ impl Tables<'_> {
             Some(p) => row.u32(p),
             None => row.none(),
         };
-        row.u32(t.depth).text(host).text(self.names.service(s)).text(self.names.process(half.host, e.task));
-        row.u32(e.task.0).u64(e.flow.0);
+        row.u32(t.depth).text(host).text(self.names.service(s)).text(self.names.process(half.host, e.request.task));
+        row.u32(e.request.task.0).u64(e.flow.0);
         match (&s.caller, caller_host) {
-            (Some(c), Some(host)) => row.text(host).u32(c.exchange.task.0).u64(c.exchange.flow.0),
+            (Some(c), Some(host)) => row.text(host).u32(c.exchange.request.task.0).u64(c.exchange.flow.0),
             _ => row.none().none().none(),
         };
         row.text(self.names.asked(half))
-            .text_or_none(text(e.protocol))
-            .text_or_none(text(e.verb))
-            .text_or_none(text(e.target));
-        row.u32(e.status.into()).bool_or_none(failed(e)).text_or_none(if e.failed { text(e.detail) } else { "" });
+            .text_or_none(text(e.content.protocol))
+            .text_or_none(text(e.content.verb))
+            .text_or_none(text(e.content.target));
+        row.u32(e.content.status.into()).bool_or_none(failed(e)).text_or_none(if e.is(ExchangeFlag::Failed) {
+            text(e.content.detail)
+        } else {
+            ""
+        });
         row.ns(t.start.0).ns(t.end.0).wall_time(wall).ns(t.self_ns).ns(t.queued_ns);
         match t.between_ns {
             Some(ns) => row.ns(ns),

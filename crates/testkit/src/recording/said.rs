@@ -60,6 +60,13 @@ impl HostRows {
         }
     }
 
+    /// The message told last has this identifier, hashed, of those that services hand on.
+    pub fn carries(&mut self, identifier: u64) {
+        if let Some(Event::Message(r)) = self.rows.last_mut() {
+            r.identifier = identifier;
+        }
+    }
+
     /// The wait that was added last was at a futex.
     pub fn at_futex(&mut self, address: u64) {
         if let Some(Event::Wait(row)) = self.rows.last_mut() {
@@ -104,10 +111,12 @@ impl Recording {
         for h in &mut self.hosts {
             for row in &mut h.rows {
                 let Event::Message(m) = row else { continue };
-                if m.role != MessageRole::Request || m.witness_kind != WitnessKind::None {
+                let id = at.get(&(h.name.as_str(), m.flow.0, m.start)).copied().unwrap_or(0);
+                if m.role != MessageRole::Request || id == 0 {
                     continue;
                 }
-                if let Some(&id) = at.get(&(h.name.as_str(), m.flow.0, m.start)).filter(|&&id| id != 0) {
+                m.identifier = id;
+                if m.witness_kind == WitnessKind::None {
                     (m.witness_kind, m.witness) = (WitnessKind::XRequestId, id);
                 }
             }

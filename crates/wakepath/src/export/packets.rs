@@ -124,9 +124,9 @@ impl Source<'_> {
 /// When a side of an exchange was under way, with a margin (ns since 1970).
 fn lasted(half: &Half, line: &Timeline) -> (i64, i64) {
     let e = &half.exchange;
-    let began = if e.arrived == MonoNs(0) { e.began } else { e.arrived.min(e.began) };
+    let began = if e.request.arrived == MonoNs(0) { e.request.began } else { e.request.arrived.min(e.request.began) };
     let common = |at| line.common(half.host, at).0;
-    (common(began) - MARGIN_NS, common(e.ended.max(e.began)) + MARGIN_NS)
+    (common(began) - MARGIN_NS, common(e.reply.ended.max(e.request.began)) + MARGIN_NS)
 }
 
 /// When an exchange passed a sniffer (ns since 1970).

@@ -116,7 +116,7 @@ fn paths(folder: &std::path::Path, refuses_habits: bool) -> BTreeMap<String, (Ve
     for r in &requests {
         let target = |i: usize| {
             let half = r.spans[i].callee.as_ref().or(r.spans[i].caller.as_ref()).expect("one side is watched");
-            host.text(half.exchange.target).to_owned()
+            host.text(half.exchange.content.target).to_owned()
         };
         if target(0).starts_with("/x/") || target(0).starts_with("/early/") {
             out.insert(target(0), ((1..r.spans.len()).map(target).collect(), r.is_complete()));

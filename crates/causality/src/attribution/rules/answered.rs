@@ -17,7 +17,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 8,
     keeps,
     names: None,
-    seen_at: |q, x| x.filter(|&x| q.xs.is_live(x)).map_or(MonoNs(0), |x| q.xs.get(x).ended),
+    seen_at: |q, x| x.filter(|&x| q.xs.is_live(x)).map_or(MonoNs(0), |x| q.xs.get(x).reply.ended),
     cases: Some(|q| q.facts.roles.answered_cases(q.process)),
 };
 

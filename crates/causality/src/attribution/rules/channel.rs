@@ -18,7 +18,6 @@ use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab};
 use crate::lineage::{Basis, Known, Line};
 use crate::roles::HabitId;
-use crate::tenures::ends;
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::HandoverRow;
@@ -48,28 +47,19 @@ fn cases(q: &Question) -> u32 {
 impl Facts<'_> {
     /// A goroutine got an item from another.
     pub(in crate::attribution) fn handed_over_item(&mut self, xs: &Slab, r: &HandoverRow) {
-        for giver in [r.from, r.first] {
-            if let Some(tenure) = self.tenures.get_mut(&giver).filter(|t| ends(r, giver, t.first) && t.until > r.sent) {
-                tenure.until = r.sent;
-            }
-        }
         if r.is_empty != 0 || self.lineage.has_requests(r.task) {
             return;
         }
         let process = self.roles.process_of(r.task);
-        let begins = self.roles.begins_tenure(r.task, r.at);
-        if !begins && self.roles.is_harmless_item(process, r.of) {
+        let until = self.roles.tenure_until(r.task, r.at);
+        if until.is_none() && self.roles.is_harmless_item(process, r.of) {
             return;
         }
-        let of = if begins { self.at_work(xs, r.first, r.first_sent) } else { None };
+        let of = until.and_then(|_| self.at_work(xs, r.first, r.first_sent));
         if self.tenures.len() >= TENURES_MAX && !self.tenures.contains_key(&r.task) {
-            self.tenures.retain(|_, tenure| tenure.until == MonoNs(u64::MAX));
+            self.tenures.retain(|_, tenure| tenure.until > r.at);
         }
-        let tenure = self.tenures.entry(r.task).or_default();
-        tenure.begin(r.at);
-        if begins {
-            (tenure.of, tenure.first, tenure.until) = (of, r.first, MonoNs(u64::MAX));
-        }
+        self.tenures.entry(r.task).or_default().begin(r.at, of, until.unwrap_or_default());
     }
 
     /// For which request a goroutine worked when it sent an item.

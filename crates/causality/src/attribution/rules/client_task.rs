@@ -54,7 +54,7 @@ impl Facts<'_> {
 
     /// A call begins: what woke its task before it sent anything else is not what it was made for.
     pub(in crate::attribution) fn meets_errand(&mut self, e: &Exchange) {
-        if let Some(w) = self.tasks.get_mut(e.actor).filter(|w| !w.helper.errand.is_sent_by(e)) {
+        if let Some(w) = self.tasks.get_mut(e.request.actor).filter(|w| !w.helper.errand.is_sent_by(e)) {
             w.helper.errand.wakings.clear();
         }
     }

@@ -40,7 +40,7 @@ impl Facts<'_> {
         if is_crowded || !state.closed || !holds("completion.holder_called_nobody", state.request.holder_called < at) {
             return None;
         }
-        let (began, ended) = (xs.get(y).taken, xs.get(y).ended);
+        let (began, ended) = (xs.get(y).request.taken, xs.get(y).reply.ended);
         let is_elsewhere =
             |w: &Worker| w.sleeps.through(ended, at) || jobs.are_single() && w.sleeps.waits_for_another(began, ended);
         let holder = |s: ExId| self.tasks.get(self.state(s).holder);
@@ -76,18 +76,18 @@ impl Facts<'_> {
 
     fn woken_after(&self, xs: &Slab, y: ExId) -> Option<(ExId, MonoNs)> {
         let (e, s) = (xs.get(y), self.state(y));
-        let role = self.roles.role(e.actor);
+        let role = self.roles.role(e.request.actor);
         let is_undecided = s.call.parent == Some(Parent::Pending);
-        let is_helpers = s.call.replied && s.call.reply_task == e.actor && !role.takes && !role.replies_foreign;
-        let helper = self.tasks.get(e.actor).filter(|_| is_undecided && is_helpers)?;
-        helper.helper.completed_for(xs, y, e.taken, e.ended)
+        let is_helpers = s.call.replied && s.call.reply_task == e.request.actor && !role.takes && !role.replies_foreign;
+        let helper = self.tasks.get(e.request.actor).filter(|_| is_undecided && is_helpers)?;
+        helper.helper.completed_for(xs, y, e.request.taken, e.reply.ended)
     }
 
     /// A helper's call is over: who else could have made it and is not over yet?
     pub(in crate::attribution) fn keep_rivals(&mut self, xs: &Slab, y: ExId) {
-        let (s, ended) = (self.state(y), xs.get(y).ended);
+        let (s, ended) = (self.state(y), xs.get(y).reply.ended);
         let Some(candidates) = s.call.candidates.as_ref().filter(|s| !s.few.is_empty()) else { return };
-        let is_over = |x: ExId| self.state(x).closed && xs.get(x).ended < ended;
+        let is_over = |x: ExId| self.state(x).closed && xs.get(x).reply.ended < ended;
         let others = candidates.few.iter().copied().filter(|&x| xs.is_live(x) && !is_over(x)).collect();
         self.state_mut(y).call.others = Some(others);
     }

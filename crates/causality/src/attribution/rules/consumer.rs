@@ -28,6 +28,6 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 fn keeps(q: &Question) -> Option<Kept> {
     let since = q.consumes_since()?;
     let came_before =
-        q.candidates().filter(|&x| !holds("consumer.began_before_the_request", q.xs.get(x).taken >= since));
+        q.candidates().filter(|&x| !holds("consumer.began_before_the_request", q.xs.get(x).request.taken >= since));
     Some(Kept { requests: Keeps::These(came_before.collect()), own: true, before: true })
 }

@@ -14,37 +14,22 @@
 //! Counterexamples: `link.dialled/pool_dials_for_two`, `pool_gave_one_to_another`, `link.owner/pool_of_all_tasks`, `pool_serves_who_comes_first`, `racing`, `link.dialled/too_few_dials`, `link.owner/another_goroutine_uses_it`,
 //! `accepts_and_dials`.
 
-use crate::attribution::domain::Dial;
 use crate::attribution::facts::Facts;
 use crate::conditions::holds;
 use crate::evidence::Rule;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::process::ProcessId;
-use smallvec::SmallVec;
+use crate::process::dials::Dial;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 impl Facts<'_> {
     /// A process makes a connection, for a request where that is known.
     pub(in crate::attribution) fn dials(&mut self, flow: EndpointId, by: TaskId, of: Option<ExId>, since: MonoNs) {
-        if self.dials.contains_key(&flow) {
-            return;
-        }
-        let process = self.roles.process_of(by);
-        let under_way = &mut self.domains.or_default(process.leader()).dialling;
-        if let [only] = under_way[..]
-            && let Some(dial) = self.dials.get_mut(&only)
-        {
-            // where there are more, each of them was made beside another
-            dial.is_beside_another = true;
-        }
-        let (at, is_beside_another) = (under_way.len(), !under_way.is_empty());
-        under_way.push(flow);
-        let is_by_habit = self.awaits_requests(by);
+        let (process, is_by_habit) = (self.roles.process_of(by), self.awaits_requests(by));
         let calls_before = of.map_or(0, |x| self.state(x).request.calls.len());
-        let doubted = SmallVec::new();
-        self.dials
-            .insert(flow, Dial { of, by, process, is_beside_another, is_by_habit, at, since, calls_before, doubted });
-        if let Some(x) = of {
+        let is_new =
+            self.dials.begin(flow, Dial { of, by, process, is_by_habit, since, calls_before, ..Dial::default() });
+        if let Some(x) = of.filter(|_| is_new) {
             // until its first request is on its way, the connection is what the request waits for
             self.change(x, |r| (r.outstanding, r.dialling) = (r.outstanding + 1, r.dialling + 1));
         }
@@ -57,14 +42,7 @@ impl Facts<'_> {
 
     /// A connection is used for the first time, or gone.
     pub(in crate::attribution) fn dialled(&mut self, xs: &Slab, flow: EndpointId) -> Option<Dial> {
-        let dial = self.dials.remove(&flow)?;
-        let under_way = &mut self.domain_mut(dial.process).dialling;
-        under_way.swap_remove(dial.at);
-        if let Some(moved) = under_way.get(dial.at).copied()
-            && let Some(moved) = self.dials.get_mut(&moved)
-        {
-            moved.at = dial.at;
-        }
+        let dial = self.dials.end(flow)?;
         if let Some(x) = dial.of.filter(|&x| self.is_open(xs, x)) {
             self.change(x, |r| {
                 (r.outstanding, r.dialling) = (r.outstanding.saturating_sub(1), r.dialling.saturating_sub(1));
@@ -76,32 +54,33 @@ impl Facts<'_> {
     /// A call was made of which it is not known whose it is: who waits for a connection may have got one that was set free. Where several
     /// are under way, each was made beside another, and that is asked first.
     pub(in crate::attribution) fn doubt_dial(&mut self, y: ExId, call: &Exchange, process: ProcessId) {
-        let Some([only]) = self.domains.get(process.leader()).map(|d| &d.dialling[..]) else { return };
-        let only = *only;
-        let Some(dial) = self.dials.get(&only).filter(|dial| !dial.doubted.contains(&call.protocol)) else { return };
-        let may_be_its = dial.of.is_some_and(|x| self.is_candidate(x, y));
-        if let Some(dial) = self.dials.get_mut(&only).filter(|_| may_be_its) {
-            dial.doubted.push(call.protocol);
+        let Some(only) = self.dials.only(process) else { return };
+        let is_new = |dial: &&Dial| !dial.doubted.contains(&call.content.protocol);
+        let of = self.dials.get(only).filter(is_new).and_then(|dial| dial.of);
+        if of.is_some_and(|x| self.is_candidate(x, y)) {
+            self.dials.doubt(only, call.content.protocol);
         }
     }
 
     /// Whether the request for which a connection was made may have got another one meanwhile: it made a call of the same protocol, or may
     /// have.
     fn may_have_got_another(&self, xs: &Slab, dial: &Dial, x: ExId, call: &Exchange) -> bool {
-        let is_like = |y: &&ExId| xs.is_live(**y) && xs.get(**y).protocol == call.protocol;
-        let is_later = |y: &ExId| xs.get(*y).began >= dial.since;
+        let is_like = |y: &&ExId| xs.is_live(**y) && xs.get(**y).content.protocol == call.content.protocol;
+        let is_later = |y: &ExId| xs.get(*y).request.began >= dial.since;
         let request = &self.state(x).request;
         // what was known of before was made before
         let since = request.calls.get(dial.calls_before..).unwrap_or_default();
-        request.overflow || dial.doubted.contains(&call.protocol) || since.iter().filter(is_like).any(is_later)
+        request.overflow || dial.doubted.contains(&call.content.protocol) || since.iter().filter(is_like).any(is_later)
     }
 
     /// The request whose a connection's first use is, by a call, and how that is known.
     pub(in crate::attribution) fn owner(&self, xs: &Slab, dial: &Dial, call: &Exchange) -> Option<(ExId, Rule)> {
         let x = dial.of.filter(|&x| self.is_open(xs, x))?;
-        let (process, at) = (dial.process, call.began);
-        let is_its_own = || dial.by == call.actor || self.lineage.makers(dial.by).any(|(maker, _)| maker == call.actor);
-        if !holds("owner.used_by_who_made_it", call.actor == call.task || is_its_own()) {
+        let (process, at) = (dial.process, call.request.began);
+        let is_its_own = || {
+            dial.by == call.request.actor || self.lineage.makers(dial.by).any(|(maker, _)| maker == call.request.actor)
+        };
+        if !holds("owner.used_by_who_made_it", call.request.actor == call.request.task || is_its_own()) {
             return None;
         }
         let is_pool = self.roles.keeps_connections(process);

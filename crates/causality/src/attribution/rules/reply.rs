@@ -30,8 +30,8 @@ impl Facts<'_> {
         let Some(w) = self.tasks.get(r.task) else { return };
         let is_under_way = |y: &ExId| {
             let e = xs.get(*y);
-            let is_answered = self.state(*y).call.replied && e.ended <= r.blocked;
-            e.began <= r.blocked && !is_answered
+            let is_answered = self.state(*y).call.replied && e.reply.ended <= r.blocked;
+            e.request.began <= r.blocked && !is_answered
         };
         let mut calls = w.segment.iter().copied().filter(|&y| xs.is_live(y)).filter(is_under_way);
         let (Some(y), other) = (calls.next(), calls.next()) else { return };
@@ -46,7 +46,7 @@ impl Facts<'_> {
     pub(in crate::attribution) fn claim_segment(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> Vec<Claim> {
         let Some(w) = self.tasks.get_mut(task).filter(|w| !w.segment.is_empty()) else { return Vec::new() };
         let segment = std::mem::take(&mut w.segment);
-        let taken = xs.get(x).taken;
+        let taken = xs.get(x).request.taken;
         let is_busy = !holds("reply.never_busy_before", !self.roles.works_on_others(self.roles.process_of(task)));
         let mut claims = Vec::new();
         for y in segment.into_iter().filter(|&y| self.is_undelivered(xs, y)) {
@@ -57,7 +57,7 @@ impl Facts<'_> {
             }
             let has_waited = s.call.replied && (s.call.reply_task == task || s.call.is_slept_for);
             // else the worker was busy before, and nothing is claimed anyway, unless what shows it was lost
-            let is_since = xs.get(y).taken >= taken;
+            let is_since = xs.get(y).request.taken >= taken;
             let claimed = match is_since && has_waited {
                 true if self.roles.is_lossy(taken, at) => Claimed::Lost,
                 true if is_busy => continue,

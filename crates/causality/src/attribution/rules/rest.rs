@@ -44,7 +44,7 @@ impl Facts<'_> {
         let is_kept = self.roles.keeps_connections(process);
         let waits_on = |x: ExId| self.is_open(xs, x) && (!is_kept || self.state(x).request.outstanding == 1);
         let mut is_answered = false;
-        let of = match self.dials.get(&r.flow).and_then(|d| d.of) {
+        let of = match self.dials.get(r.flow).and_then(|d| d.of) {
             _ if r.kind != InputKind::Write => None,
             Some(x) => {
                 is_answered = is_kept;
@@ -90,7 +90,7 @@ impl Facts<'_> {
         if several || roles.calls_of_its_own(process) || at <= roles.unseen_until(process) {
             return 0;
         }
-        let is_sure = |y: &&ExId| self.is_asking(xs, **y) && !roles.is_lossy(xs.get(**y).began, at);
+        let is_sure = |y: &&ExId| self.is_asking(xs, **y) && !roles.is_lossy(xs.get(**y).request.began, at);
         let doubtful = self.domains.get(process.leader()).and_then(|d| d.doubtful.as_ref());
         doubtful.map_or(0, |calls| calls.iter().filter(is_sure).count())
     }

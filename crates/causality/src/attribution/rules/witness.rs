@@ -22,7 +22,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    let x = q.facts.domain(q.process)?.bearers.bearer(q.carried?)?;
+    let x = q.facts.domain(q.process)?.bearers.bearer(q.carried)?;
     // what is done after its reply may be another's
     holds("witness.is_open", q.is_open(x)).then(|| Kept::one(x))
 }

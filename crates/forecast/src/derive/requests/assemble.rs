@@ -53,7 +53,7 @@ pub fn visits(
 fn back(index: &Index, s: &Span, slept: Option<(MonoNs, MonoNs)>) -> Option<u64> {
     let (caller, callee) = (s.caller.as_ref()?, s.callee.as_ref()?);
     let (blocked, woken) = slept?;
-    let sent = index.common(callee.host, callee.exchange.ended);
+    let sent = index.common(callee.host, callee.exchange.reply.ended);
     let (blocked, woken) = (index.common(caller.host, blocked), index.common(caller.host, woken));
     (blocked <= sent && sent <= woken).then(|| super::between(sent, woken))
 }
@@ -120,8 +120,8 @@ impl Assembly<'_> {
             let (Some(parent), Some(h)) = (s.parent, &s.caller) else { return Some(visit).filter(|_| i == 0) };
             calls[parent as usize].extend(self.handshake(s, h, first + parent));
             calls[parent as usize].push(Call {
-                from: h.exchange.began,
-                to: h.exchange.ended,
+                from: h.exchange.request.began,
+                to: h.exchange.reply.ended,
                 visit,
                 is_handshake: false,
             });
@@ -138,7 +138,7 @@ impl Assembly<'_> {
         // a later call on the same connection, or one that was made ready before, finds no such wait
         let pieces = &self.demand.pieces;
         let mine = &pieces[pieces.partition_point(|p| p.span < asker)..pieces.partition_point(|p| p.span <= asker)];
-        let is_next = caller.exchange.began >= to;
+        let is_next = caller.exchange.request.began >= to;
         mine.iter().find(|p| is_next && p.state == WorkState::Outside && p.from >= from && p.from <= to)?;
         let text = format!("{} connect", self.names.service(s));
         let next = self.asked.len();
@@ -153,7 +153,7 @@ impl Assembly<'_> {
 
     fn asked(&mut self, s: &Span, h: &Half, service: Option<usize>) -> usize {
         let e = &h.exchange;
-        let key = (h.host, service, e.protocol, e.verb, e.target);
+        let key = (h.host, service, e.content.protocol, e.content.verb, e.content.target);
         if let Some(&id) = self.by_ids.get(&key).filter(|_| service.is_some()) {
             return id;
         }
@@ -182,7 +182,7 @@ impl Assembly<'_> {
         let (mut there_ns, mut back_ns) = (0, 0);
         if let Some(caller) = s.caller.as_ref().filter(|_| s.parent.is_some()) {
             let came = self.index.common(callee.host, t.start);
-            let is_known = callee.exchange.arrived.0 != 0;
+            let is_known = callee.exchange.request.arrived.0 != 0;
             there_ns = if is_known { self.there(caller, came) } else { 0 };
             let asker = s.parent.and_then(|p| self.services.of_span[(first + p) as usize]);
             let usual = self.backs.get(&(asker, service)).copied().unwrap_or(there_ns);
@@ -192,14 +192,14 @@ impl Assembly<'_> {
         let from = self.demand.pieces.partition_point(|p| p.span < number);
         let to = self.demand.pieces.partition_point(|p| p.span <= number);
         let (e, host) = (&callee.exchange, callee.host);
-        let holds = self.tokens.held(host, actor(e), e.began, e.ended);
-        let parts = parts(&self.demand.pieces[from..to], holds, calls, e.ended, factor);
+        let holds = self.tokens.held(host, actor(e), e.request.began, e.reply.ended);
+        let parts = parts(&self.demand.pieces[from..to], holds, calls, e.reply.ended, factor);
         Visit { service, asked, there_ns, back_ns, parts }
     }
 
     /// From the sending of a request until its first byte was there.
     fn there(&self, caller: &Half, came: CommonNs) -> u64 {
-        super::between(self.index.common(caller.host, caller.exchange.began), came)
+        super::between(self.index.common(caller.host, caller.exchange.request.began), came)
     }
 }
 

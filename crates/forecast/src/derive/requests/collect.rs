@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::kind_of;
 use wakepath_analysis::spans::lay_out;
+use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
@@ -111,7 +112,7 @@ pub fn interval(index: &Index, r: &Request) -> Option<(CommonNs, CommonNs)> {
     let timed = lay_out(r);
     let root = timed.first().filter(|t| t.index == 0 && t.end > t.start)?;
     let half = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref())?;
-    (half.exchange.replied && !half.exchange.cut)
+    (half.exchange.is(ExchangeFlag::Replied) && !half.exchange.is(ExchangeFlag::Cut))
         .then(|| (index.common(root.host, root.start), index.common(root.host, root.end)))
 }
 
@@ -222,18 +223,18 @@ fn points(r: &Request, first: u32, out: &mut Vec<Point>) {
         if let Some(h) = &s.callee {
             let e = &h.exchange;
             let mut add = |task, at, did| out.push(Point { host: h.host, task, at, did, span: own, call: NOBODYS });
-            add(e.task, e.taken, Did::Took);
-            let last = if e.reply_task == TaskId::UNKNOWN { e.task } else { e.reply_task };
-            add(last, e.ended.max(e.taken), Did::Replied);
+            add(e.request.task, e.request.taken, Did::Took);
+            let last = if e.reply.task == TaskId::UNKNOWN { e.request.task } else { e.reply.task };
+            add(last, e.reply.ended.max(e.request.taken), Did::Replied);
         }
         // a root's watched caller does nothing of it: what it computes belongs to no service
         let asker = s.parent.map_or(NOBODYS, number);
         if let Some(h) = &s.caller {
             let e = &h.exchange;
             let mut add = |task, at, did| out.push(Point { host: h.host, task, at, did, span: asker, call: own });
-            add(e.task, e.began, Did::Called);
-            let last = if e.reply_task == TaskId::UNKNOWN { e.task } else { e.reply_task };
-            add(last, e.ended.max(e.began), Did::Answered);
+            add(e.request.task, e.request.began, Did::Called);
+            let last = if e.reply.task == TaskId::UNKNOWN { e.request.task } else { e.reply.task };
+            add(last, e.reply.ended.max(e.request.began), Did::Answered);
         }
     }
 }

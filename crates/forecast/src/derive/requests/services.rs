@@ -69,10 +69,10 @@ pub fn find(collected: &Collected, names: &Names<'_>) -> Services {
             let Some(h) = &s.callee else { continue };
             let e = &h.exchange;
             let service = *by_task
-                .entry((h.host, e.task, h.place.lport))
-                .or_insert_with(|| id_of(&mut out.all, &mut ids, names, s, h.host, e.task, h.place.lport));
+                .entry((h.host, e.request.task, h.place.lport))
+                .or_insert_with(|| id_of(&mut out.all, &mut ids, names, s, h.host, e.request.task, h.place.lport));
             out.of_span[*first as usize + i] = Some(service);
-            stays.push(Stay { service, task: e.task, flow: e.flow, from: e.taken, to: e.ended });
+            stays.push(Stay { service, task: e.request.task, flow: e.flow, from: e.request.taken, to: e.reply.ended });
         }
     }
     stays.sort_unstable_by_key(|s| (s.service, s.task, s.from, s.to));
