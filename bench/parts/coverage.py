@@ -351,6 +351,8 @@ class Case:
     whole: dict = dataclasses.field(default_factory=dict)
     # the recorder must first find how the process's tasks are told apart
     is_named_late: bool = False
+    # what scoring is told else
+    scored: tuple = ()
 
 
 ONE = {(vantage, 1): 99.0 for vantage in BOTH}
@@ -566,7 +568,7 @@ def cover(bars, at, name, vantage, clients, case=None):
     else:
         bars.undecided(title, "", None, f"rows were lost in {TRIES} recordings")
         return
-    found = score(trace, truth, "--rid")
+    found = score(trace, truth, "--rid", *case.scored)
     calls = json.loads(run([program("wakepath"), "requests", trace, "--json"], 120))["calls"]
     paths, links = found["paths"], found["links"]
     # a library sees a send return later than the reader may have it: that costs duration, not paths
@@ -583,7 +585,7 @@ def cover(bars, at, name, vantage, clients, case=None):
     for fact in calls["missing"][:1] if whole < 100.0 else []:
         print(f"    {fact['calls']} of {calls['begun']} calls open for want of: {fact['what']}", file=sys.stderr)
     if links["wrong_parent"] or paths["reported"] != right:
-        explain(trace, truth, "--rid")
+        explain(trace, truth, "--rid", *case.scored)
     keep(trace, truth, f"{name}-{vantage.split()[0]}-{clients}")
 
 

@@ -44,6 +44,7 @@ NEEDS = {
     "annotations": COMPILERS,
     "busy": [*COMPILERS, *DEMO],
     "export": [*COMPILERS, WHEELS, ("promtool", "test")],
+    "clear": COMPILERS,
     "faults": [*COMPILERS, ("bpftool", "bench")],
     "forecast": [*COMPILERS, *DEMO, *IP],
     "foreign": COMPILERS,
