@@ -10,7 +10,7 @@ from .tiers import nginx_line
 
 PROXIES = {}
 # what clients send beside the target: an identifier each, one for a whole session, none
-OWN, SESSION, NONE = ("--id-header",), ("--header", "x-request-id: 7d1f0e52"), ()
+OWN, SESSION, NONE = ("--id-header",), ("--header", "x-request-id: 7d1f0e52-17a4-4c11-9a70-3f0c5b1de001"), ()
 
 
 def load(*more):

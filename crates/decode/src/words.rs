@@ -50,10 +50,10 @@ pub(crate) fn witness(of: Witness) -> (WitnessKind, u64) {
     }
 }
 
-/// Hash of an identifier that services hand on; 0 where there is none.
+/// Hash of an identifier that services hand on, if nobody else would give the same one by chance; 0 where there is none.
 pub(crate) fn handed_on(witnesses: &[Witness]) -> u64 {
     let id = witnesses.iter().find_map(|w| match w {
-        Witness::XRequestId(hash) => Some(*hash),
+        Witness::XRequestId(hash) => Some(*hash).filter(|hash| hash & 1 == 1),
         _ => None,
     });
     let trace = witnesses.iter().find_map(|w| match w {

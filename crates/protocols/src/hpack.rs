@@ -4,6 +4,7 @@
 //! A field whose value was not kept, or whose entry is from before the flow was joined, is unknown, never wrong.
 
 use crate::Text;
+use crate::http::HandedOn;
 
 /// The fields that are wanted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,13 +14,12 @@ pub(crate) enum Name {
     Path,
     Status,
     Grpc,
-    Trace,
-    RequestId,
+    HandedOn(HandedOn),
 }
 
 impl Name {
     /// The longest of the names, Huffman-coded or not.
-    pub const LONGEST: u64 = 12;
+    pub const LONGEST: u64 = HandedOn::LONGEST as u64;
 
     pub fn of(name: &[u8]) -> Name {
         match name {
@@ -27,9 +27,7 @@ impl Name {
             b":path" => Name::Path,
             b":status" => Name::Status,
             b"grpc-status" => Name::Grpc,
-            b"traceparent" => Name::Trace,
-            b"x-request-id" => Name::RequestId,
-            _ => Name::Other,
+            _ => HandedOn::of(name).map_or(Name::Other, Name::HandedOn),
         }
     }
 }

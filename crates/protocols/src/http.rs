@@ -17,6 +17,75 @@ const METHODS: &[&str] = &[
 pub(crate) const VOCABULARY: Vocabulary =
     Vocabulary { verb: Grammar::Words(List::of(METHODS)), target: Grammar::Path(List::NONE), class: Grammar::Constant };
 
+/// Whether nobody else would give the same identifier to another request by chance: it is no number that is counted up (`req-17`), which
+/// others count too. What stands before its last digits is long, and has digits as well; or it is a long number.
+fn names_one(id: &[u8]) -> bool {
+    let digits = id.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let (before, is_long) = (&id[..id.len() - digits], digits >= 16);
+    is_long || (id.len() >= 10 && before.len() >= 6 && before.iter().any(u8::is_ascii_digit))
+}
+
+/// A field that services hand on with the calls that they make for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandedOn {
+    /// `traceparent` (W3C Trace Context).
+    TraceParent,
+    /// `x-request-id`.
+    RequestId,
+    /// `x-correlation-id`.
+    CorrelationId,
+    /// `x-b3-traceid` (Zipkin).
+    B3TraceId,
+    /// `b3`: the trace, and more after a hyphen.
+    B3,
+    /// `x-amzn-trace-id`: the trace is its `Root`.
+    Amazon,
+    /// `x-cloud-trace-context`: the trace, and more after a slash.
+    Google,
+}
+
+impl HandedOn {
+    /// The longest of the names.
+    pub const LONGEST: usize = 21;
+
+    /// The field of a name in lower case.
+    pub fn of(name: &[u8]) -> Option<HandedOn> {
+        Some(match name {
+            b"traceparent" => HandedOn::TraceParent,
+            b"x-request-id" => HandedOn::RequestId,
+            b"x-correlation-id" => HandedOn::CorrelationId,
+            b"x-b3-traceid" => HandedOn::B3TraceId,
+            b"b3" => HandedOn::B3,
+            b"x-amzn-trace-id" => HandedOn::Amazon,
+            b"x-cloud-trace-context" => HandedOn::Google,
+            _ => return None,
+        })
+    }
+
+    /// The same of a name in any case, in which hyphens may be something else (as underscores are in FastCGI).
+    pub fn of_any_case(name: &[u8], hyphen: u8) -> Option<HandedOn> {
+        if !matches!(name.first()?, b't' | b'T' | b'x' | b'X' | b'b' | b'B') || name.len() > Self::LONGEST {
+            return None;
+        }
+        let mut lower = [0; Self::LONGEST];
+        for (to, from) in lower.iter_mut().zip(name) {
+            *to = if *from == hyphen { b'-' } else { from.to_ascii_lowercase() };
+        }
+        Self::of(&lower[..name.len()])
+    }
+
+    /// What of the value stays the same on the way.
+    fn kept(self, value: &[u8]) -> &[u8] {
+        let until = |end: u8| value.split(|&b| b == end).next().unwrap_or(value);
+        match self {
+            HandedOn::B3 => until(b'-'),
+            HandedOn::Google => until(b'/'),
+            HandedOn::Amazon => value.split(|&b| b == b';').find_map(|part| part.strip_prefix(b"Root=")).unwrap_or(b""),
+            _ => value,
+        }
+    }
+}
+
 /// What is kept of a request's head.
 pub(crate) struct Heading<const N: usize> {
     pub verb: Text<16>,
@@ -24,11 +93,15 @@ pub(crate) struct Heading<const N: usize> {
     /// The head is incomplete.
     pub cut: bool,
     trace: Option<Witness>,
-    id: Option<Witness>,
+    /// Hash of the `x-request-id`; 0 = none.
+    id: u64,
+    /// The same of another such field.
+    other_id: u64,
 }
 
 impl<const N: usize> Heading<N> {
-    pub const NEW: Self = Heading { verb: Text::new(), target: Text::new(), cut: false, trace: None, id: None };
+    pub const NEW: Self =
+        Heading { verb: Text::new(), target: Text::new(), cut: false, trace: None, id: 0, other_id: 0 };
 
     /// Keeps the target's template; `cut`: its end is missing.
     pub fn target(&mut self, target: &[u8], cut: bool) {
@@ -36,14 +109,18 @@ impl<const N: usize> Heading<N> {
         mask::path(target, cut, &mut self.target);
     }
 
-    /// Keeps a `traceparent` field; the first counts.
-    pub fn trace(&mut self, value: &[u8]) {
-        self.trace = self.trace.or(traceparent(value));
-    }
-
-    /// Keeps the hash of an `x-request-id` field; the first counts.
-    pub fn request_id(&mut self, value: &[u8]) {
-        self.id = self.id.or(Some(Witness::XRequestId(mask::fnv1a(value.trim_ascii()))));
+    /// Keeps a field that is handed on: of `traceparent` trace and span, of others a hash. The first counts, and an `x-request-id` before
+    /// others.
+    pub fn handed_on(&mut self, field: HandedOn, value: &[u8]) {
+        if field == HandedOn::TraceParent {
+            self.trace = self.trace.or(traceparent(value));
+            return;
+        }
+        let kept = field.kept(value.trim_ascii());
+        let place = if field == HandedOn::RequestId { &mut self.id } else { &mut self.other_id };
+        if *place == 0 && !kept.is_empty() {
+            *place = mask::fnv1a(kept) & !1 | u64::from(names_one(kept));
+        }
     }
 
     pub fn attrs(&self) -> Attrs<'_> {
@@ -54,7 +131,8 @@ impl<const N: usize> Heading<N> {
     /// The witnesses after `first`, and how many they are.
     pub fn witnesses(&self, first: Option<Witness>) -> ([Witness; 3], usize) {
         let (mut all, mut count) = ([Witness::XRequestId(0); 3], 0);
-        for witness in [first, self.trace, self.id].into_iter().flatten() {
+        let id = [self.id, self.other_id].into_iter().find(|&id| id != 0).map(Witness::XRequestId);
+        for witness in [first, self.trace, id].into_iter().flatten() {
             all[count] = witness;
             count += 1;
         }
@@ -103,4 +181,28 @@ pub(crate) fn status(code: Option<u16>) -> Status<'static> {
         Some(_) => Outcome::Error,
     };
     Status { outcome, code, class: "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_one;
+
+    #[test]
+    fn what_is_counted_up_names_no_request() {
+        for id in
+            ["", "7", "r-12-34", "req-123456789", "request-17", "correlation-000017", "1700000000000", "web1-000017"]
+        {
+            assert!(!names_one(id.as_bytes()), "{id}");
+        }
+        let unique = [
+            "0b6c2a80-1111-4222-8333-012345678901",
+            "4bf92f3577b34da6a3ce929d0e0e4736",
+            "3f9a1b2c-17",
+            "node-1/Jb2kq9Xz1a-000042",
+            "1580437391512350720",
+        ];
+        for id in unique {
+            assert!(names_one(id.as_bytes()), "{id}");
+        }
+    }
 }

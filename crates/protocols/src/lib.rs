@@ -202,7 +202,8 @@ pub enum Witness {
         /// Parent (span) id, 8 bytes as sent.
         span: [u8; 8],
     },
-    /// FNV-1a (64 bit) of the value of `x-request-id`; the value itself is never kept.
+    /// FNV-1a (64 bit) of an `x-request-id`, or else of what another such field (`x-correlation-id`, `b3`, …) says of the trace; the value
+    /// itself is never kept. Odd where nobody else would give the same one to another request by chance.
     XRequestId(u64),
 }
 

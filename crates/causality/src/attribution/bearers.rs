@@ -17,9 +17,8 @@ impl Identifiers {
     /// Those that a message bears. A `traceparent` has two: the span, which proxies pass on, and the trace, which instrumented programs
     /// keep.
     pub(super) fn of(content: &Content) -> Identifiers {
-        let witness = Some(content.witness).filter(|(kind, _)| kind.is_handed_on());
-        let identifier = Some((WitnessKind::XRequestId, content.identifier)).filter(|(_, hash)| *hash != 0);
-        Identifiers([witness, identifier.filter(|_| identifier != witness)])
+        let span = Some(content.witness).filter(|(kind, _)| *kind == WitnessKind::Traceparent);
+        Identifiers([span, Some((WitnessKind::XRequestId, content.identifier)).filter(|(_, hash)| *hash != 0)])
     }
 
     pub(super) fn each(self) -> impl Iterator<Item = Identifier> {

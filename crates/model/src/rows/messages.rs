@@ -105,11 +105,6 @@ impl WitnessKind {
         )
     }
 
-    /// Whether services hand an identifier of this kind on, with the calls that they make for the request that has it.
-    pub const fn is_handed_on(self) -> bool {
-        matches!(self, WitnessKind::Traceparent | WitnessKind::XRequestId)
-    }
-
     /// Whether messages with an identifier of this kind overlap on their flow, and bytes of no message lie between and within
     /// them: what is said there explains no range of bytes.
     pub const fn interleaves(self) -> bool {

@@ -11,7 +11,7 @@
 
 use crate::bytes::be16;
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
-use crate::http::{self, Heading};
+use crate::http::{self, HandedOn, Heading};
 use crate::registry::{About, Askers, Docs};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Role, Status, Text, Witness};
 
@@ -100,8 +100,11 @@ impl Slot {
             b"REQUEST_METHOD" => self.heading.verb = Text::of(value),
             b"REQUEST_URI" => self.heading.target(value, cut),
             b"SCRIPT_NAME" if self.heading.target.bytes().is_empty() => self.heading.target(value, cut),
-            b"HTTP_TRACEPARENT" => self.heading.trace(value),
-            b"HTTP_X_REQUEST_ID" if !cut => self.heading.request_id(value),
+            _ if !cut => {
+                if let Some(field) = handed_on(key) {
+                    self.heading.handed_on(field, value);
+                }
+            }
             _ => {}
         }
     }
@@ -239,10 +242,10 @@ impl Framing {
             self.with(id, |slot| slot.heading.cut = true);
             return Ok(rest);
         };
-        if value.0 - name <= 20 && all.len() < value.0 && !last {
+        if value.0 - name <= KEY_MAX && all.len() < value.0 && !last {
             return Err(Stop::Need);
         }
-        if let Some(key) = all.get(name..value.0).filter(|key| WANTED.contains(key)) {
+        if let Some(key) = all.get(name..value.0).filter(|key| WANTED.contains(key) || handed_on(key).is_some()) {
             if all.len() < value.1 && !last {
                 return Err(Stop::Need);
             }
@@ -283,8 +286,15 @@ impl Slot {
     }
 }
 
-const WANTED: [&[u8]; 5] =
-    [b"REQUEST_METHOD", b"REQUEST_URI", b"SCRIPT_NAME", b"HTTP_TRACEPARENT", b"HTTP_X_REQUEST_ID"];
+const WANTED: [&[u8]; 3] = [b"REQUEST_METHOD", b"REQUEST_URI", b"SCRIPT_NAME"];
+const FIELD: &[u8] = b"HTTP_";
+/// The longest of the names that are wanted.
+const KEY_MAX: usize = FIELD.len() + HandedOn::LONGEST;
+
+/// The field of HTTP that a parameter is, where services hand that on.
+fn handed_on(key: &[u8]) -> Option<HandedOn> {
+    HandedOn::of_any_case(key.strip_prefix(FIELD)?, b'_')
+}
 
 /// Where the name of a pair begins, and where its value begins and ends.
 fn pair(bytes: &[u8]) -> Option<(usize, (usize, usize))> {

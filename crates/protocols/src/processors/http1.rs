@@ -6,8 +6,8 @@
 //! < Content-Length: 5 …                  ends 5 bytes after the head, whether they are captured or not
 //! ```
 //!
-//! Of a line [`LINE`] bytes are read: a longer target is cut, of longer fields none matters but `x-request-id`, which
-//! is then left out. After `101` and after a successful CONNECT the flow speaks another protocol ([`Sink::upgraded`](crate::Sink)); this
+//! Of a line [`LINE`] bytes are read: a longer target is cut, of longer fields none matters but those that are
+//! handed on, which are then left out. After `101` and after a successful CONNECT the flow speaks another protocol ([`Sink::upgraded`](crate::Sink)); this
 //! processor takes each direction for one opaque unsolicited message then. A 101 to `h2c` is interim: the reply comes by HTTP/2. A
 //! reply to a request that was not seen may be the reply to a HEAD, so its end is found at the next turn. Not handled:
 //! HTTP/0.9, several witnesses of one kind (the first counts), trailers' fields.
@@ -15,7 +15,7 @@
 use crate::asked::Asked;
 use crate::bytes::line;
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
-use crate::http::{self, Heading};
+use crate::http::{self, HandedOn, Heading};
 use crate::registry::{About, Askers, Docs};
 use crate::{Border, Defect, Dir, EndHow, Role, Text, Upgrade};
 
@@ -202,8 +202,11 @@ impl Side {
                     _ => Upgrade::Other,
                 };
             }
-            11 if name.eq_ignore_ascii_case(b"traceparent") => self.heading.trace(value),
-            12 if !cut && name.eq_ignore_ascii_case(b"x-request-id") => self.heading.request_id(value),
+            _ if !cut => {
+                if let Some(field) = HandedOn::of_any_case(name, b'-') {
+                    self.heading.handed_on(field, value);
+                }
+            }
             _ => {}
         }
         !name.is_empty() && name.iter().all(u8::is_ascii_graphic)

@@ -443,8 +443,7 @@ impl Side {
             Name::Method => self.heading.verb = Text::of(value),
             Name::Status => self.status = http::code(value),
             Name::Grpc => self.grpc = core::str::from_utf8(value).ok().and_then(|value| value.parse().ok()),
-            Name::Trace => self.heading.trace(value),
-            Name::RequestId => self.heading.request_id(value),
+            Name::HandedOn(field) => self.heading.handed_on(field, value),
             Name::Other => {}
         }
     }
