@@ -62,7 +62,16 @@ impl HandedOn {
         })
     }
 
-    /// The same of a name in any case, in which hyphens may be something else (as underscores are in FastCGI).
+    /// The longest of the parameters of FastCGI that are such fields.
+    pub const LONGEST_PARAMETER: usize = Self::PARAMETER.len() + Self::LONGEST;
+    const PARAMETER: &[u8] = b"HTTP_";
+
+    /// The field that a parameter of FastCGI is.
+    pub fn of_parameter(key: &[u8]) -> Option<HandedOn> {
+        Self::of_any_case(key.strip_prefix(Self::PARAMETER)?, b'_')
+    }
+
+    /// The field of a name in any case, in which hyphens may be something else.
     pub fn of_any_case(name: &[u8], hyphen: u8) -> Option<HandedOn> {
         if !matches!(name.first()?, b't' | b'T' | b'x' | b'X' | b'b' | b'B') || name.len() > Self::LONGEST {
             return None;
@@ -109,9 +118,10 @@ impl<const N: usize> Heading<N> {
         mask::path(target, cut, &mut self.target);
     }
 
-    /// Keeps a field that is handed on: of `traceparent` trace and span, of others a hash. The first counts, and an `x-request-id` before
-    /// others.
-    pub fn handed_on(&mut self, field: HandedOn, value: &[u8]) {
+    /// Keeps a field that is handed on: of `traceparent` trace and span, of others a hash. The first counts, and an `x-request-id`
+    /// before others. `cut`: the value's end is missing.
+    pub fn handed_on(&mut self, field: Option<HandedOn>, value: &[u8], cut: bool) {
+        let Some(field) = field.filter(|_| !cut) else { return };
         if field == HandedOn::TraceParent {
             self.trace = self.trace.or(traceparent(value));
             return;

@@ -100,12 +100,7 @@ impl Slot {
             b"REQUEST_METHOD" => self.heading.verb = Text::of(value),
             b"REQUEST_URI" => self.heading.target(value, cut),
             b"SCRIPT_NAME" if self.heading.target.bytes().is_empty() => self.heading.target(value, cut),
-            _ if !cut => {
-                if let Some(field) = handed_on(key) {
-                    self.heading.handed_on(field, value);
-                }
-            }
-            _ => {}
+            _ => self.heading.handed_on(HandedOn::of_parameter(key), value, cut),
         }
     }
 }
@@ -242,10 +237,12 @@ impl Framing {
             self.with(id, |slot| slot.heading.cut = true);
             return Ok(rest);
         };
-        if value.0 - name <= KEY_MAX && all.len() < value.0 && !last {
+        if value.0 - name <= HandedOn::LONGEST_PARAMETER && all.len() < value.0 && !last {
             return Err(Stop::Need);
         }
-        if let Some(key) = all.get(name..value.0).filter(|key| WANTED.contains(key) || handed_on(key).is_some()) {
+        if let Some(key) =
+            all.get(name..value.0).filter(|key| WANTED.contains(key) || HandedOn::of_parameter(key).is_some())
+        {
             if all.len() < value.1 && !last {
                 return Err(Stop::Need);
             }
@@ -287,14 +284,6 @@ impl Slot {
 }
 
 const WANTED: [&[u8]; 3] = [b"REQUEST_METHOD", b"REQUEST_URI", b"SCRIPT_NAME"];
-const FIELD: &[u8] = b"HTTP_";
-/// The longest of the names that are wanted.
-const KEY_MAX: usize = FIELD.len() + HandedOn::LONGEST;
-
-/// The field of HTTP that a parameter is, where services hand that on.
-fn handed_on(key: &[u8]) -> Option<HandedOn> {
-    HandedOn::of_any_case(key.strip_prefix(FIELD)?, b'_')
-}
 
 /// Where the name of a pair begins, and where its value begins and ends.
 fn pair(bytes: &[u8]) -> Option<(usize, (usize, usize))> {

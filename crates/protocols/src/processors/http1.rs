@@ -202,12 +202,7 @@ impl Side {
                     _ => Upgrade::Other,
                 };
             }
-            _ if !cut => {
-                if let Some(field) = HandedOn::of_any_case(name, b'-') {
-                    self.heading.handed_on(field, value);
-                }
-            }
-            _ => {}
+            _ => self.heading.handed_on(HandedOn::of_any_case(name, b'-'), value, cut),
         }
         !name.is_empty() && name.iter().all(u8::is_ascii_graphic)
     }

@@ -443,7 +443,7 @@ impl Side {
             Name::Method => self.heading.verb = Text::of(value),
             Name::Status => self.status = http::code(value),
             Name::Grpc => self.grpc = core::str::from_utf8(value).ok().and_then(|value| value.parse().ok()),
-            Name::HandedOn(field) => self.heading.handed_on(field, value),
+            Name::HandedOn(field) => self.heading.handed_on(Some(field), value, cut),
             Name::Other => {}
         }
     }
