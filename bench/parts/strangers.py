@@ -6,7 +6,7 @@ As in `foreign`, each is a function of a `Place` that starts servers in order an
 import glob
 import os
 
-from .foreign import ASYNCIO, CODE, DATABASE, HAVE, PYTHON
+from .foreign import ASYNCIO, CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON
 from .programs import free_port, run, server
 from .tiers import find, nginx_line, put
 
@@ -80,9 +80,8 @@ def balanced(place):
     down, port = place.plain(), free_port()
     apps = [place.plain(f"app{i}", down) for i in range(2)]
     user = "User nobody\nGroup nogroup" if os.geteuid() == 0 else ""
-    names = ("proxy", "proxy_http", "proxy_balancer", "lbmethod_byrequests", "slotmem_shm", "log_config")
-    load = "\n".join(f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in ("mpm_event", "authz_core", *names)
-                     if name != "log_config")
+    names = ("mpm_event", "authz_core", "proxy", "proxy_http", "proxy_balancer", "lbmethod_byrequests", "slotmem_shm")
+    load = "\n".join(f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in names)
     members = "\n".join(f"BalancerMember http://127.0.0.1:{app}" for app in apps)
     conf = put(place.at, "apache.conf", """
         ServerRoot @at@
@@ -102,6 +101,39 @@ def balanced(place):
         ProxyPass / balancer://apps/
         """, port=port, load=load, members=members, user=user)
     return place.start("apache", [find("apache2"), "-DFOREGROUND", "-f", conf], port)
+
+
+def redispatched(place):
+    """HAProxy with two threads, which asks another server where one says no; its own log is the truth."""
+    down, port = place.plain(), free_port()
+    servers = []
+    for i in range(2):
+        app = free_port()
+        place.start(f"app{i}", [SYSTEM_PYTHON, CODE / "slow.py", app, place.at / f"app{i}.log", down, "drops"], app)
+        servers.append(f"server s{i} 127.0.0.1:{app}")
+    conf = put(place.at, "ha.cfg", """
+        global
+          nbthread 2
+          log stderr format raw local0
+        defaults
+          mode http
+          log global
+          retries 20
+          retry-on all-retryable-errors
+          option redispatch 1
+          timeout connect 5s
+          timeout client 60s
+          timeout server 60s
+        frontend f
+          bind 127.0.0.1:@port@
+          http-request set-var(txn.rid) url_param(rid)
+          log-format "rid=%[var(txn.rid)] %ST"
+          default_backend b
+        backend b
+          @servers@
+        """, port=port, servers="\n          ".join(servers))
+    place.log = place.at / "haproxy.out"
+    return place.start("haproxy", [find("haproxy"), "-db", "-f", conf], port)
 
 
 def cluster(place):
@@ -152,6 +184,7 @@ MORE = {
     "rails": (["puma", "sidekiq", "redis-server", DATABASE, f"{GEMS}/rails-*"], rails),
     "lua": (["/usr/share/lua/5.1/nginx/redis.lua", f"{MODULES}/ngx_http_lua_module.so", "redis-server"], lua),
     "balanced": (["apache2"], balanced),
+    "redispatched": (["haproxy"], redispatched),
     "cluster": (["node", str(HAVE / "node/node_modules/fastify"), "redis-server", DATABASE], cluster),
     "deno": ([str(DENO), DATABASE], deno),
     "daphne": (["redis-server", DATABASE, f"{PYTHON.parent}/daphne"], daphne),
