@@ -71,10 +71,6 @@ impl Walk<'_> {
             self.follow(f, by, State::Lock, LATCH, What { by: Some(by), ..what });
             return;
         }
-        if let Some(accepted) = self.accepts_at_last(&f, w) {
-            self.network(f, &accepted, syscall);
-            return;
-        }
         match self.awaited(f.host, w) {
             // whose timer it was is not known: such a loop may also look again and again whether another request is done
             Awaited::Time if self.is_wait_of_loop(&f, w) => {
@@ -162,26 +158,6 @@ impl Walk<'_> {
             }
         }
         None
-    }
-
-    /// The wait that a connection ended at last, where a task that only accepts had looked again and again: all of these waits
-    /// were for the connection. An event loop does other things between its timers, and a request's own task may be one.
-    fn accepts_at_last(&self, f: &Frame, w: &WaitRow) -> Option<WaitRow> {
-        const ACCEPTS: usize = 4;
-        if !is_poll(w) || f.depth == self.base_depth {
-            return None;
-        }
-        let is_accept = |o: &OpRow| o.kind == OpKind::Accept;
-        let accepted = self.index.operation_from(f.host, w.task, w.at).filter(is_accept)?;
-        let until = self.index.timeline().local(f.host, self.at);
-        if !self.index.operations_back(f.host, w.task, until).take(ACCEPTS).all(|o| is_accept(&o)) {
-            return None;
-        }
-        let later = f.place.saturating_add(1)..f.place.saturating_add(AGAIN_MAX);
-        let mut later = later.map_while(|place| self.index.wait(f.host, w.task, place));
-        let last = later.find(|next| !matches!(next.cause, EndedBy::Preempted | EndedBy::Timer))?;
-        let is_ended = matches!(last.cause, EndedBy::Socket | EndedBy::Net) && is_poll(&last);
-        (is_ended && last.blocked <= accepted.entry).then_some(last)
     }
 
     /// Who woke a task at last on the futex for which it asked again and again, doing nothing else in between.
