@@ -496,7 +496,7 @@ SYSTEMS = {
 ASYNCIO = ["--runtimes=python"]
 BIND = ["-b", "127.0.0.1:@PORT@"]
 RACK = CODE / "memcached.ru"
-# A second look, at ten more: `bench/foreign more`.
+# A second look, with those of `strangers`: `bench/foreign more`.
 MORE = {
     "waitress": module("waitress", "waitress", "--listen", "127.0.0.1:@PORT@", "wsgi:application"),
     "gevent": module("gevent", "gunicorn", *BIND, "-k", "gevent", "-w", 2, "wsgi:application"),
@@ -538,8 +538,3 @@ NEEDS = {
 }
 for _name, _start in MORE.items():
     SYSTEMS[_name] = (NEEDS.get(_name, ["memcached"]), _start)
-
-
-def missing(name):
-    """What of a system is not installed."""
-    return [need for need in SYSTEMS[name][0] if not find(need)]

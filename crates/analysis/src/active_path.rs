@@ -6,6 +6,7 @@
 //! they cover the interval exactly whatever the records say. A wait is followed to its source by a frame on an explicit
 //! stack; the frame goes down to where the wait began, and there the waiter's own time goes on.
 
+mod acceptor;
 pub(crate) mod locks;
 mod logical;
 mod network;
@@ -443,10 +444,8 @@ impl<'a> Walk<'a> {
         let host = f.host;
         let syscall = (w.syscall != NO_SYSCALL).then_some(w.syscall);
         let what = |reason| What { by: None, syscall, object: None, reason };
-        if self.tell_others(&f, w, syscall) {
-            return;
-        }
-        if self.by_message(&mut f, w, syscall) {
+        let is_told = self.tell_others(&f, w, syscall) || self.tell_acceptor(f, w, syscall);
+        if is_told || self.by_message(&mut f, w, syscall) {
             return;
         }
         match w.cause {

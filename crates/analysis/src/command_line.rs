@@ -5,6 +5,9 @@ const INTERPRETERS: [&str; 10] = ["python", "pypy", "ruby", "node", "nodejs", "p
 /// Options of interpreters that are followed by a value.
 const WITH_VALUE: [&str; 8] = ["-cp", "-classpath", "--class-path", "-W", "-X", "-r", "--require", "-I"];
 
+/// The word that asks an interpreter to run the script after it: `deno run shop.ts`, `bun run shop.ts`.
+const RUN: &str = "run";
+
 /// What stands in a command line for a word that is not recorded.
 pub(crate) const MASKED: &str = "?";
 
@@ -42,6 +45,7 @@ fn script<'w>(interpreter: &str, words: &mut impl Iterator<Item = &'w str>) -> O
             "-c" | "-e" | "-" | "--eval" => return None,
             _ if WITH_VALUE.contains(&word) => drop(words.next()),
             _ if word.starts_with('-') => {}
+            RUN if matches!(interpreter, "bun" | "deno") => {}
             // a class is called by its last part
             _ if interpreter == "java" => return word.rsplit(['.', '/']).next().map(str::to_owned),
             // a name that was masked when it was recorded
@@ -92,6 +96,8 @@ mod tests {
             ("java -Xmx1g -cp a.jar:b.jar com.shop.Main 8080", Some("Main")),
             ("java -jar /srv/shop.jar", Some("java shop.jar")),
             ("node --require ./hook.js server.js", Some("node server.js")),
+            ("deno run --allow-all /srv/shop.ts", Some("deno shop.ts")),
+            ("bun run shop.ts", Some("bun shop.ts")),
             ("ruby /usr/bin/puma -p 3000", Some("puma")),
             ("python3 -c ?", None),
             ("python3 ? 8000", None),
