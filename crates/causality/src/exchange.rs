@@ -14,6 +14,7 @@ mod refusals;
 mod sides;
 mod turns;
 
+use crate::exchange::ends::FlowFlag;
 use crate::process::ProcessId;
 pub use crate::slab::{ExId, Slab};
 pub use channels::Channels;
@@ -176,7 +177,7 @@ impl<S: Steps> Engine<S> {
         if ep.side.is_none() {
             ep.side = side;
         }
-        ep.traits.met |= r.how == SeenHow::Met || r.how == SeenHow::Snapshot;
+        ep.traits.flags.add_if(FlowFlag::Older, r.how == SeenHow::Met || r.how == SeenHow::Snapshot);
         if let Some(opening) = ep.traits.opening.as_mut().filter(|_| r.how == SeenHow::Connected) {
             opening.connected(r.at);
         }
@@ -231,10 +232,13 @@ impl<S: Steps> Engine<S> {
     /// A protocol was recognised, or given up, or lost where its next message begins.
     pub fn note(&mut self, r: &FlowNoteRow) {
         let ep = self.eps.at(r.flow, r.at);
-        ep.traits.messages |= r.protocol != StrId::EMPTY;
+        ep.traits.flags.add_if(FlowFlag::ByMessages, r.protocol != StrId::EMPTY);
         // where no reply is due, no turn shows that requests went unseen
         let is_owed = ep.open.iter().any(|&x| self.xs.get(x).is_owed());
-        if r.protocol != StrId::EMPTY && r.reason != StrId::EMPTY && (ep.traits.interleaves || !is_owed) {
+        if r.protocol != StrId::EMPTY
+            && r.reason != StrId::EMPTY
+            && (ep.traits.flags.has(FlowFlag::Interleaves) || !is_owed)
+        {
             ep.traits.unframed = Some(r.at);
             let (asker, interleaves) = (ep.requested.0, ep.may_interleave());
             if ep.side == Some(Side::Client) && asker != TaskId::UNKNOWN {
@@ -276,7 +280,7 @@ impl<S: Steps> Engine<S> {
                 let connect = self.refusals.connect(r);
                 let ep = self.eps.at(r.flow, r.at);
                 ep.side.get_or_insert(Side::Client);
-                ep.traits.opening = (!ep.traits.ever_requested).then(|| Box::new(Opening::new(r)));
+                ep.traits.opening = (!ep.traits.flags.has(FlowFlag::Requested)).then(|| Box::new(Opening::new(r)));
                 match connect {
                     Connect::Begun => self.steps.connecting(&self.xs, r.flow, r.actor(), r.at),
                     Connect::Failed(error) => self.steps.refused(&self.xs, r.flow, r.actor(), r.at, error),
@@ -319,11 +323,11 @@ impl<S: Steps> Engine<S> {
         // a reply ends where a request follows, or where its message did
         let goes_on = !is_request && ep.traits.last_was_request == Some(false) && r.start != ep.replies.explained_to;
         ep.traits.last_was_request = Some(is_request);
-        ep.traits.missed_reply |= missed_run && is_request;
+        ep.traits.flags.add_if(FlowFlag::MissedReply, missed_run && is_request);
         ep.push_span(r, is_request, goes_on);
         // a head may be moved in pieces, but when the flow turns it has had its chance to be explained
         let (to, (task, at)) = (ep.requests.moved_to, ep.requested);
-        let is_explained = ep.traits.messages && !ep.traits.interleaves;
+        let is_explained = ep.traits.flags.has(FlowFlag::ByMessages) && !ep.traits.flags.has(FlowFlag::Interleaves);
         let unclear = is_explained && !is_request && to > ep.requests.explained_to && ep.requests.explained_to != 0;
         if unclear {
             ep.requests.explained_to = to;
@@ -341,8 +345,11 @@ impl<S: Steps> Engine<S> {
                 ep.replies.explained_to = r.start;
             }
         }
-        let (has_unclear_borders, messages, interleaves) =
-            (ep.traits.has_unclear_borders, ep.traits.messages, ep.traits.interleaves);
+        let (has_unclear_borders, messages, interleaves) = (
+            ep.traits.flags.has(FlowFlag::UnclearBorders),
+            ep.traits.flags.has(FlowFlag::ByMessages),
+            ep.traits.flags.has(FlowFlag::Interleaves),
+        );
         let (is_unframed, may_interleave) = (ep.traits.unframed.is_some(), ep.may_interleave());
         if interleaves && !sent {
             self.steps.read_frames(r.actor());
@@ -422,13 +429,16 @@ impl<S: Steps> Engine<S> {
         }
         e.process = self.steps.process_of(e.request.actor);
         e.flags.set(ExchangeFlag::Internal, self.is_to_itself(flow, e.request.actor));
-        e.flags.add_if(ExchangeFlag::UnclearBorders, self.eps.get(&flow).is_some_and(|ep| ep.traits.is_shared));
+        e.flags.add_if(
+            ExchangeFlag::UnclearBorders,
+            self.eps.get(&flow).is_some_and(|ep| ep.traits.flags.has(FlowFlag::Shared)),
+        );
         let ep = self.eps.at(flow, at);
         e.client.opening = ep.traits.opening.take().filter(|o| e.side == Side::Client && o.is_by(e.request.actor));
         let x = self.xs.insert(e);
         ep.open.push(x);
         ep.last_begun = Some(x);
-        ep.traits.ever_requested = true;
+        ep.traits.flags.add(FlowFlag::Requested);
         self.steps.begun(&self.xs, x, at);
         x
     }
@@ -448,8 +458,9 @@ impl<S: Steps> Engine<S> {
     /// With messages: reply bytes may complete the oldest exchanges whose reply has begun.
     fn reply_moved(&mut self, r: &OpRow) {
         let Some(ep) = self.eps.get(&r.flow) else { return };
-        let (met, asked, side) = (ep.traits.met, ep.traits.ever_requested, ep.side);
-        if ep.traits.is_unpaired {
+        let (met, asked, side) =
+            (ep.traits.flags.has(FlowFlag::Older), ep.traits.flags.has(FlowFlag::Requested), ep.side);
+        if ep.traits.flags.has(FlowFlag::Unpaired) {
             return;
         }
         if ep.open.is_empty() {
@@ -492,9 +503,7 @@ impl<S: Steps> Engine<S> {
         let process = self.steps.process_of(task);
         for x in ep.open.clone() {
             let e = self.xs.get_mut(x);
-            if e.reply.ended.0 == 0 {
-                e.reply.ended = at;
-            }
+            e.ended_by(at);
             // a child closes what it has of its parent's, too
             if e.process == process {
                 self.steps.gave_up(&self.xs, x, task);
@@ -553,9 +562,7 @@ impl<S: Steps> Engine<S> {
             if !whole {
                 e.flags.set(ExchangeFlag::Reset, reset);
                 e.flags.set(ExchangeFlag::Cut, !reset);
-                if e.reply.ended.0 == 0 {
-                    e.reply.ended = at;
-                }
+                e.ended_by(at);
             }
             self.close(flow, x, at, whole);
         }
@@ -564,9 +571,7 @@ impl<S: Steps> Engine<S> {
     fn close(&mut self, flow: EndpointId, x: ExId, at: MonoNs, whole: bool) {
         let e = self.xs.get_mut(x);
         e.flags.set(ExchangeFlag::Replied, whole && (e.reply.start != OPEN || e.is(ExchangeFlag::OneWay)));
-        if e.reply.ended.0 == 0 {
-            e.reply.ended = at;
-        }
+        e.ended_by(at);
         if let Some(ep) = self.eps.get_mut(&flow) {
             ep.open.retain(|o| *o != x);
             // a message that is told late makes the end anew, which may know nothing of that

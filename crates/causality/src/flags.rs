@@ -43,6 +43,13 @@ impl<F: Flag> Flags<F> {
         self.bits = self.bits & !(1 << flag.number()) | u32::from(is_so) << flag.number();
     }
 
+    /// Something is so from now on; whether that is new.
+    pub fn insert(&mut self, flag: F) -> bool {
+        let is_new = !self.has(flag);
+        self.add(flag);
+        is_new
+    }
+
     /// Whether something was so; it is not any more.
     pub fn take(&mut self, flag: F) -> bool {
         let was = self.has(flag);
@@ -97,6 +104,7 @@ mod tests {
         flags.set(0, false);
         assert_eq!((0..32).filter(|&flag| flags.has(flag)).collect::<Vec<_>>(), [3, 31]);
         assert!(flags.take(31) && !flags.take(31));
+        assert!(flags.insert(7) && !flags.insert(7) && flags.take(7));
         assert_eq!(flags, Flags::of(&[3]));
     }
 }

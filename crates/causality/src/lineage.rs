@@ -9,6 +9,7 @@ use crate::conditions::holds;
 use crate::dense::PerTask;
 use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Exchange, Side, Slab};
+use crate::flags::{Flag, Flags};
 use crate::process::births::Births;
 use crate::process::runtime::traits;
 use rustc_hash::FxHashMap;
@@ -66,32 +67,51 @@ struct Take {
     over: MonoNs,
 }
 
+/// What is so of the requests of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum TakesFlag {
+    /// It had two at once, or of two connections: what it makes may be for either.
+    Several,
+    /// It replies to them.
+    Answers,
+    /// It may have been there before the first of them.
+    Older,
+    /// Some of them are kept no more.
+    Forgotten,
+}
+
+impl Flag for TakesFlag {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 /// Requests that a task took, or replied to.
 struct Takes {
+    flags: Flags<TakesFlag>,
     last: SmallVec<[Take; 1]>,
     /// The connection on which they came.
     flow: EndpointId,
-    /// It had two at once, or of two connections: what it makes may be for either.
-    has_several: bool,
-    answers: bool,
-    /// It may have been there before the first of them.
-    is_older: bool,
-    has_forgotten: bool,
 }
 
 impl Takes {
     /// Which one it had last at a moment, or what is known else.
     fn at(&self, at: MonoNs) -> Result<Take, Known> {
-        if !holds("born.one_at_a_time", !self.has_several) {
+        if !holds("born.one_at_a_time", !self.flags.has(TakesFlag::Several)) {
             return Err(Known::Nothing);
         }
         let last = self.last.iter().rev().find(|take| take.taken <= at);
-        last.copied().ok_or(if self.has_forgotten { Known::Forgotten } else { Known::Nothing })
+        last.copied().ok_or(if self.flags.has(TakesFlag::Forgotten) { Known::Forgotten } else { Known::Nothing })
     }
 
     fn line(&self, of: ExId) -> Known {
-        let basis = if self.answers && self.is_older { Basis::OneConnection } else { Basis::Seen };
-        Known::Of(Line { of, answers: self.answers, basis })
+        let basis = if self.flags.has(TakesFlag::Answers) && self.flags.has(TakesFlag::Older) {
+            Basis::OneConnection
+        } else {
+            Basis::Seen
+        };
+        Known::Of(Line { of, answers: self.flags.has(TakesFlag::Answers), basis })
     }
 }
 
@@ -225,7 +245,7 @@ impl Lineage {
             return;
         }
         if let Some(takes) = self.takes.get_mut(&r.task) {
-            takes.is_older = takes.last.first().is_none_or(|first| r.start < first.taken);
+            takes.flags.set(TakesFlag::Older, takes.last.first().is_none_or(|first| r.start < first.taken));
         }
         if r.parent == TaskId::UNKNOWN {
             return;
@@ -249,8 +269,11 @@ impl Lineage {
 
     /// The only request of a task that was made for it and replied to it, if that was over at a moment.
     fn replied_before(&self, task: TaskId, at: MonoNs) -> Option<ExId> {
-        let takes =
-            self.takes.get(&task).filter(|takes| takes.answers && !takes.has_several && !takes.has_forgotten)?;
+        let takes = self.takes.get(&task).filter(|takes| {
+            takes.flags.has(TakesFlag::Answers)
+                && !takes.flags.has(TakesFlag::Several)
+                && !takes.flags.has(TakesFlag::Forgotten)
+        })?;
         let made = self.made_at(task)?;
         match takes.last[..] {
             [take] if made > take.taken && take.over < at => Some(take.of),
@@ -314,7 +337,7 @@ impl Lineage {
     /// What a task works for now. Of one that takes requests and leaves the replies to others, other rules speak.
     pub(crate) fn of(&self, task: TaskId, at: MonoNs) -> Known {
         match self.takes.get(&task) {
-            Some(takes) if !takes.answers => Known::Nothing,
+            Some(takes) if !takes.flags.has(TakesFlag::Answers) => Known::Nothing,
             Some(takes) => takes.at(at).map_or_else(|known| known, |take| takes.line(take.of)),
             None => self.request(task, at, DEPTH_MAX),
         }
@@ -359,13 +382,14 @@ impl Lineage {
     pub(crate) fn serves(&mut self, xs: &Slab, r: &StreamRow) {
         let Some(&x) = self.streams.open.get(&(r.by, r.stream)).filter(|x| xs.is_live(**x)) else { return };
         let takes = self.has(xs, x, r.task);
-        (takes.answers, takes.is_older) = (true, false);
+        takes.flags.add(TakesFlag::Answers);
+        takes.flags.set(TakesFlag::Older, false);
         self.streams.servers.insert(x, r.task);
     }
 
     /// A logical task replies to a request, or will.
     pub(crate) fn answers(&mut self, xs: &Slab, x: ExId, task: TaskId) {
-        self.has(xs, x, task).answers = true;
+        self.has(xs, x, task).flags.add(TakesFlag::Answers);
     }
 
     /// Another one replied to a request than who was taken to.
@@ -387,23 +411,18 @@ impl Lineage {
 
     fn has(&mut self, xs: &Slab, x: ExId, task: TaskId) -> &mut Takes {
         let flow = xs.get(x).flow;
-        let new = || Takes {
-            last: SmallVec::new(),
-            flow,
-            has_several: false,
-            answers: false,
-            is_older: true,
-            has_forgotten: false,
-        };
+        let new = || Takes { last: SmallVec::new(), flow, flags: Flags::of(&[TakesFlag::Older]) };
         let takes = self.takes.entry(task).or_insert_with(new);
         if takes.last.iter().any(|take| take.of == x) {
             return takes;
         }
-        takes.has_several |= takes.flow != flow;
-        takes.has_several |= takes.last.iter().any(|take| xs.is_live(take.of) && !is_over(xs.get(take.of)));
+        takes.flags.add_if(TakesFlag::Several, takes.flow != flow);
+        takes
+            .flags
+            .add_if(TakesFlag::Several, takes.last.iter().any(|take| xs.is_live(take.of) && !is_over(xs.get(take.of))));
         if takes.last.len() == TAKES_MAX {
             takes.last.remove(0);
-            takes.has_forgotten = true;
+            takes.flags.add(TakesFlag::Forgotten);
         }
         takes.last.push(Take { taken: xs.get(x).request.taken, of: x, over: MonoNs(u64::MAX) });
         takes

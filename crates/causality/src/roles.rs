@@ -22,7 +22,10 @@ use crate::exchange::{ExId, Exchange, Slab};
 use crate::of_tasks::OfTasks;
 use crate::process::ProcessId;
 use crate::process::dials::Dial;
-use crate::process::known::{Known, Process, Rest};
+use crate::process::known::Does;
+use crate::process::known::ProcessFlag;
+use crate::process::known::{Calls, Known, Process, Rest};
+use crate::roles::doing::TurnFlag;
 use consumers::Consumers;
 use doing::{Activity, Asked, Doing, Epoll, Replied, Unanswered, UnderWay};
 use logical_tasks::LogicalTasks;
@@ -96,12 +99,16 @@ impl Roles {
             self.under_way.asked_on.or_insert_with((HostId(0), e.flow), || Asked { process, ..Asked::default() });
         let is_again = std::mem::replace(&mut asked.is_used, true);
         if is_again {
-            p.connections.are_kept = true;
+            p.flags.add(ProcessFlag::KeepsConnections);
             p.now.spare = p.now.spare.saturating_sub(u32::from(asked.under_way == 0));
         }
         asked.under_way += 1;
-        p.connections.are_shared |= asked.under_way > 1;
-        self.doing.or_default(e.request.actor).activity.has_spare = p.now.spare > 0 || p.connections.are_shared;
+        p.flags.add_if(ProcessFlag::SharesConnections, asked.under_way > 1);
+        self.doing
+            .or_default(e.request.actor)
+            .activity
+            .flags
+            .set(TurnFlag::Spare, p.now.spare > 0 || p.flags.has(ProcessFlag::SharesConnections));
         self.pairs(e, process, is_again);
         let of = self.maker(e.request.actor, e.request.began);
         let p = self.known.at(process);
@@ -144,7 +151,7 @@ impl Roles {
         activity.turn = turn;
         activity.epoll.given_by = if given_by != 0 { given_by } else { activity.epoll.given_by };
         if r.fd >= 0 && asked_by == r.fd.saturating_add(1) && !held.is_empty() {
-            self.known.at_task(r.task).role.waits_amid = true;
+            self.known.at_task(r.task).role.add(Does::WaitAmid);
         }
     }
 
@@ -163,10 +170,10 @@ impl Roles {
     /// several at once.
     fn called(&mut self, task: TaskId, flow: EndpointId, at: MonoNs, dials: bool) {
         let process = self.process_of(task);
-        let Process { calls, now, .. } = self.known.at(process);
+        let Process { flags, now, .. } = self.known.at(process);
         if let Some(rest) = now.rest.as_mut().filter(|rest| rest.last != flow) {
             (rest.calls, rest.last) = (rest.calls + 1, flow);
-            calls.are_parallel_at_rest |= rest.calls > rest.took.max(1);
+            flags.add_if(ProcessFlag::ParallelAtRest, rest.calls > rest.took.max(1));
         }
         let is_any_open = now.open.is_some_and(|open| open > 0);
         let activity = &mut self.doing.or_default(task).activity;
@@ -183,7 +190,7 @@ impl Roles {
         // after several inputs, a call may be of any of them
         activity.promptness.is_seen |= activity.turn.messages > 1 && since_call == 1;
         let is_timely = activity.turn.no_timer_due(at);
-        activity.has_called_timely = is_timely;
+        activity.flags.set(TurnFlag::CalledTimely, is_timely);
         let habits = self.habits.at(process);
         habits.exception_if(HabitId::DialsWhenAsked, is_for_accepted);
         let is_parallel = activity.turn.ready > 0 && activity.calls > activity.turn.ready && is_timely;
@@ -198,7 +205,8 @@ impl Roles {
     /// A loop has answered a request, and was given nothing since.
     fn has_replied(&mut self, task: TaskId, at: MonoNs) {
         let process = self.process_of(task);
-        let (spare, is_shared) = self.known.of(process).map_or((0, false), |p| (p.now.spare, p.connections.are_shared));
+        let (spare, is_shared) =
+            self.known.of(process).map_or((0, false), |p| (p.now.spare, p.flags.has(ProcessFlag::SharesConnections)));
         let activity = &mut self.doing.or_default(task).activity;
         // who waited for the connection that was just set free would use that one
         let is_spare = is_shared || spare > u32::from(activity.taken.heard != EndpointId(0));
@@ -225,13 +233,18 @@ impl Roles {
     }
 
     /// Whether something was seen of a process.
-    fn is_so(&self, process: ProcessId, what: impl Fn(&Process) -> bool) -> bool {
-        self.known.of(process).is_some_and(what)
+    fn is_so(&self, process: ProcessId, what: ProcessFlag) -> bool {
+        self.known.of(process).is_some_and(|p| p.flags.has(what))
+    }
+
+    /// Whether it was last seen of a process after requests from before the recording could have been its reason.
+    fn is_seen_last(&self, process: ProcessId, what: impl Fn(&Calls) -> MonoNs) -> bool {
+        self.known.of(process).is_some_and(|p| what(&p.calls) > p.unseen_until)
     }
 
     /// Whether the process ever had several requests at once.
     pub fn is_concurrent(&self, process: ProcessId) -> bool {
-        self.is_so(process, |p| p.is_concurrent)
+        self.is_so(process, ProcessFlag::Concurrent)
     }
 
     /// Whether requests of an event loop's process may make several calls at once: they did, or too few were seen to tell.
@@ -324,7 +337,7 @@ impl Roles {
             connections.serve_several();
             self.habits.at(process).exception_if(HabitId::Paired, true);
         } else {
-            self.habits.at(process).case_if(HabitId::Paired, activity.has_spare && last != e.flow);
+            self.habits.at(process).case_if(HabitId::Paired, activity.flags.has(TurnFlag::Spare) && last != e.flow);
         }
     }
 
@@ -359,13 +372,13 @@ impl Roles {
     /// Whether one input, handed over when the whole process was at rest, ever led to several calls: a request makes
     /// several at once, or what it sets free lets another go on.
     pub fn is_parallel_at_rest(&self, process: ProcessId) -> bool {
-        self.is_so(process, |p| p.calls.are_parallel_at_rest)
+        self.is_so(process, ProcessFlag::ParallelAtRest)
     }
 
     /// Whether tasks of the process that take no requests were seen to make calls when it had none open: what they do may
     /// be nobody's then.
     pub fn calls_unasked(&self, process: ProcessId) -> bool {
-        self.is_so(process, |p| p.calls.unasked > p.unseen_until)
+        self.is_seen_last(process, |calls| calls.unasked)
     }
 
     /// Whether enough calls of tasks that take no requests were seen to tell whether requests ask for them.
@@ -376,12 +389,12 @@ impl Roles {
     /// Whether one request ever made several calls at once, as far as their number shows: where they were more than the
     /// requests that were open.
     pub fn fans_out(&self, process: ProcessId) -> bool {
-        self.is_so(process, |p| p.calls.fanned_out > p.unseen_until)
+        self.is_seen_last(process, |calls| calls.fanned_out)
     }
 
     /// Whether a process ever made a call when it had no request open: what it does may be nobody's.
     pub fn calls_of_its_own(&self, process: ProcessId) -> bool {
-        self.is_so(process, |p| p.calls.unasked_by_any > p.unseen_until)
+        self.is_seen_last(process, |calls| calls.unasked_by_any)
     }
 
     /// A connection that was being made is used, or gone.
@@ -401,13 +414,13 @@ impl Roles {
 
     /// Whether the process uses connections again: then who has one made need not be who gets it.
     pub fn keeps_connections(&self, process: ProcessId) -> bool {
-        self.is_so(process, |p| p.connections.are_kept)
+        self.is_so(process, ProcessFlag::KeepsConnections)
     }
 
     /// Whether the process takes requests; where operations were lost before `at`, whether it may: its takings, or
     /// the fork that would say whose child it is, may be among them, so its namesakes stand for it.
     pub fn serves(&self, process: ProcessId, at: MonoNs) -> bool {
-        self.is_so(process, |p| p.serves) || self.is_lossy(MonoNs(0), at) && self.known.may_serve(process)
+        self.is_so(process, ProcessFlag::Serves) || self.is_lossy(MonoNs(0), at) && self.known.may_serve(process)
     }
 
     /// Until when requests from before the recording were under way in the process.
@@ -428,16 +441,16 @@ impl Roles {
 
     /// An operation was carried by io_uring.
     pub fn ring(&mut self, task: TaskId) {
-        self.known.at_task(task).is_ring = true;
+        self.known.at_task(task).role.add(Does::UseRing);
     }
 
     /// Whether the task's operations are carried by io_uring: the kernel receives ahead of the program.
     pub fn is_ring(&self, task: TaskId) -> bool {
-        self.known.of_task(task).is_ring
+        self.known.of_task(task).role.has(Does::UseRing)
     }
 
     /// Whether anybody works in a way that wake-ups must explain.
     pub fn needs_wakes(&self) -> bool {
-        self.known.tasks().any(|(_, t)| t.role.calls && !t.role.takes)
+        self.known.tasks().any(|(_, t)| t.role.has(Does::Call) && !t.role.has(Does::Take))
     }
 }

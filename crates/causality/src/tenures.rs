@@ -8,6 +8,7 @@
 //! some day it hands something back to just that one. Items of such a type are **lent** where nobody ever took one but amid another item.
 
 use crate::conditions::holds;
+use crate::flags::{Flag, Flags};
 use crate::process::ProcessId;
 use crate::roles::{HabitId, HabitTable};
 use rustc_hash::FxHashMap;
@@ -24,8 +25,29 @@ const ITEMS_MAX: usize = 8;
 /// Types of items told apart in a process; those beyond count as one, of which anything may be work.
 const KINDS_MAX: usize = 63;
 
+/// What is so of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum ItemFlag {
+    /// Who sent it was at work for a request.
+    Somebodys,
+    /// Who sent it has requests itself.
+    OfRequests,
+    /// It gave something to others.
+    Given,
+    /// Another item was handed back meanwhile.
+    Mixed,
+}
+
+impl Flag for ItemFlag {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 /// An item that a goroutine took and has not handed back.
 struct Item {
+    flags: Flags<ItemFlag>,
     /// Who sent it first.
     first: TaskId,
     kind: u64,
@@ -34,16 +56,8 @@ struct Item {
     called: MonoNs,
     /// What it gave to goroutines that have requests, since.
     gave: u64,
-    /// Who sent it was at work for a request.
-    is_somebodys: bool,
-    /// That one has requests itself.
-    is_of_requests: bool,
     /// When others were taken that were somebody's and not handed back by then, and their types.
     amid: SmallVec<[(MonoNs, u64); 1]>,
-    /// It gave something to others.
-    has_given: bool,
-    /// Another item was handed back meanwhile.
-    is_mixed: bool,
     /// Types of such that may have been lent.
     lent: u64,
 }
@@ -51,7 +65,7 @@ struct Item {
 impl Item {
     /// Whether it may have been lent, where this came of it.
     fn may_be_lent(&self, back: u64) -> bool {
-        !self.amid.is_empty() && (!self.is_of_requests || back == self.kind)
+        !self.amid.is_empty() && (!self.flags.has(ItemFlag::OfRequests) || back == self.kind)
     }
 }
 
@@ -186,7 +200,7 @@ impl Tenures {
     /// Whether a goroutine has an item that is a request's, of another one than this.
     fn is_at_work(&self, task: TaskId, but: TaskId) -> bool {
         let taker = self.takers.get(&task);
-        taker.is_some_and(|t| t.items.iter().any(|i| i.is_somebodys && i.first != but))
+        taker.is_some_and(|t| t.items.iter().any(|i| i.flags.has(ItemFlag::Somebodys) && i.first != but))
     }
 
     fn takes(
@@ -202,7 +216,7 @@ impl Tenures {
         }
         let taker = self.takers.entry(r.task).or_default();
         taker.process = process;
-        let is_open = |i: &&Item| i.is_somebodys && !is_over(i.first, i.taken);
+        let is_open = |i: &&Item| i.flags.has(ItemFlag::Somebodys) && !is_over(i.first, i.taken);
         let amid: SmallVec<[(MonoNs, u64); 1]> =
             taker.items.iter().filter(is_open).map(|i| (i.taken, i.kind)).collect();
         if amid.is_empty() {
@@ -211,19 +225,10 @@ impl Tenures {
         if taker.items.len() == ITEMS_MAX {
             taker.loose |= taker.items.remove(0).kind;
         }
-        taker.items.push(Item {
-            first: r.first,
-            kind,
-            taken: r.at,
-            called: MonoNs(0),
-            gave: 0,
-            is_somebodys,
-            is_of_requests,
-            amid,
-            has_given: false,
-            is_mixed: false,
-            lent: 0,
-        });
+        let mut flags = Flags::default();
+        flags.set(ItemFlag::Somebodys, is_somebodys);
+        flags.set(ItemFlag::OfRequests, is_of_requests);
+        taker.items.push(Item { flags, first: r.first, kind, taken: r.at, called: MonoNs(0), gave: 0, amid, lent: 0 });
     }
 
     /// A goroutine sent what another one got: where that sent it an item, this is what came of it; and so it is done with an item
@@ -231,10 +236,10 @@ impl Tenures {
     fn gives(&mut self, task: TaskId, r: &HandoverRow, kind: u64, is_for_requests: bool) -> bool {
         let Some(taker) = self.takers.get_mut(&task) else { return false };
         let sent = r.sent;
-        let is_ended = |i: &Item| i.is_somebodys && i.taken <= sent && ends(r, task, i.first);
+        let is_ended = |i: &Item| i.flags.has(ItemFlag::Somebodys) && i.taken <= sent && ends(r, task, i.first);
         let gave_more = |items: &mut [Item]| {
             for item in items.iter_mut().filter(|i| i.taken <= sent) {
-                item.has_given |= r.is_empty == 0;
+                item.flags.add_if(ItemFlag::Given, r.is_empty == 0);
                 item.gave |= if is_for_requests { kind } else { 0 };
             }
         };
@@ -254,7 +259,7 @@ impl Tenures {
             kinds.alone |= if later.amid.is_empty() { later.kind } else { 0 };
         }
         // what it did after the sending is not for it
-        let is_whole = holds("handed.nothing_else_was_handed_back", !item.is_mixed)
+        let is_whole = holds("handed.nothing_else_was_handed_back", !item.flags.has(ItemFlag::Mixed))
             && holds("handed.no_call_behind", item.called <= sent);
         if may_be_lent {
             gave_more(&mut taker.items);
@@ -262,7 +267,7 @@ impl Tenures {
             kinds.maybe_work |= item.kind;
             kinds.maybe_answers |= kind;
         } else {
-            taker.items.iter_mut().filter(|i| i.taken <= sent).for_each(|i| i.is_mixed = true);
+            taker.items.iter_mut().filter(|i| i.taken <= sent).for_each(|i| i.flags.add(ItemFlag::Mixed));
             kinds.answers |= kind;
         }
         if !is_whole {
@@ -271,7 +276,7 @@ impl Tenures {
         if !may_be_lent {
             taker.items.retain(|i| !is_amid(i) || i.kind == item.kind);
         }
-        if item.called.0 == 0 && !item.has_given {
+        if item.called.0 == 0 && !item.flags.has(ItemFlag::Given) {
             return is_answer;
         }
         taker.is_worker = true;

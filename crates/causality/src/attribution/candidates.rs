@@ -8,6 +8,7 @@ use super::exclusion::{ExclusionRule, Keeps, Kept, Property, Question};
 use super::request_set::{Candidates, Requests, SetId};
 use crate::evidence::{Gap, Rule, Strength};
 use crate::exchange::ExId;
+use crate::process::known::Does;
 use crate::proof::{CANDIDATES_MAX, Candidate, Considered, Excluded};
 use smallvec::SmallVec;
 
@@ -113,14 +114,14 @@ fn remaining(q: &Question, kept: &[Kept]) -> Candidates {
 /// The set of open requests, all of which are kept. Others that are kept are [`besides`] it. None where it is not known.
 fn scope(q: &Question, kept: &[Kept]) -> Option<SetId> {
     let is_by = |property: Property| kept.iter().any(|k| k.is_by(property));
-    let is_held = is_by(Property::Held) || is_by(Property::GivenOrHeld) && !q.role.replies_foreign;
+    let is_held = is_by(Property::Held) || is_by(Property::GivenOrHeld) && !q.role.has(Does::ReplyForOthers);
     let has_foreign = q.worker.is_some_and(|w| w.held.foreign > 0);
     match (is_held, is_by(Property::GoesOn)) {
         (true, _) if has_foreign => None,
         (true, true) => Some(SetId::FreeHeld(q.task)),
         (true, false) => Some(SetId::Held(q.task)),
         // a loop is asked of what it holds alone
-        (false, true) if q.is_loop() && !q.role.replies_foreign => None,
+        (false, true) if q.is_loop() && !q.role.has(Does::ReplyForOthers) => None,
         (false, true) => Some(SetId::Free(q.process)),
         (false, false) => Some(SetId::Open(q.process)),
     }

@@ -4,6 +4,7 @@ use super::bearers::Bearers;
 use super::helper::JobStats;
 use super::request_set::RequestSet;
 use crate::exchange::{ExId, is_peer};
+use crate::flags::{Flag, Flags};
 use wakepath_model::ids::{EndpointId, MonoNs};
 
 /// All that can hand work on without a message: the threads of one process.
@@ -28,17 +29,30 @@ pub(super) struct Domain {
     pub(super) doubtful: Option<Vec<ExId>>,
 }
 
+/// What is so since the last input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum RestFlag {
+    /// Something of several requests was taken: which of them is gone on with is not known.
+    Mixed,
+    /// A call ended since, or a connection for one: what that set free, another request may have waited for.
+    Answered,
+}
+
+impl Flag for RestFlag {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 /// The last input of a process that had come to rest.
 #[derive(Clone, Copy)]
 pub(super) struct Rest {
+    pub(super) flags: Flags<RestFlag>,
     /// Its flow, and what was accepted since.
     pub(super) flows: [EndpointId; 2],
     /// The request that it is of, once that is known.
     pub(super) of: Option<ExId>,
-    /// Something of several requests was taken: nobody knows which is gone on with.
-    pub(super) is_mixed: bool,
-    /// A call ended since, or a connection for one: what that set free, another request may have waited for.
-    pub(super) is_answered: bool,
     /// When the first timer of the loop that took it can be due, in ns.
     pub(super) until: u64,
     /// When it was handed over.

@@ -9,6 +9,7 @@ use crate::errands::Waking;
 use crate::evidence::{Gap, Missing, Rule, Strength};
 use crate::exchange::{Content, ExId, Slab};
 use crate::process::ProcessId;
+use crate::process::known::Does;
 use crate::roles::Role;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -86,12 +87,12 @@ impl<'q> Question<'q> {
         // one that has but one connection may work on several requests at once all the same
         let has_several = |w: &Worker| w.given.is_given_inputs() && w.held.twins > 0;
         let is_one_at_a_time = !self.role.is_loop() && !self.worker.is_some_and(has_several);
-        self.role.takes && !self.is_migrating() && !holds("thread.one_at_a_time", is_one_at_a_time)
+        self.role.has(Does::Take) && !self.is_migrating() && !holds("thread.one_at_a_time", is_one_at_a_time)
     }
 
     /// Whether the task takes requests and works on one at a time.
     pub(super) fn is_thread(&self) -> bool {
-        self.role.takes && !self.is_migrating() && !self.is_loop()
+        self.role.has(Does::Take) && !self.is_migrating() && !self.is_loop()
     }
 
     /// Whether the call may be of a request that was under way before the recording.
@@ -108,7 +109,7 @@ impl<'q> Question<'q> {
             () if self.consumes_since().is_some() => false,
             () if self.facts.open(self.process).is_empty() => self.born_of().is_some(),
             () if self.is_migrating() || self.is_loop() => false,
-            () if self.role.takes => self.role.replies_foreign || self.born_of().is_some(),
+            () if self.role.has(Does::Take) => self.role.has(Does::ReplyForOthers) || self.born_of().is_some(),
             () => true,
         }
     }
@@ -143,7 +144,7 @@ impl<'q> Question<'q> {
 
     /// Whether the task holds a request, as far as requests stay with the task that took them.
     pub(super) fn holds(&self, x: ExId) -> bool {
-        self.role.replies_foreign || self.facts.state(x).holder == self.task
+        self.role.has(Does::ReplyForOthers) || self.facts.state(x).holder == self.task
     }
 
     /// A request that the task may still be at: turns alone say that it was answered.
@@ -171,7 +172,7 @@ impl<'q> Question<'q> {
     pub(super) fn missing(&self, why: Gap) -> Missing {
         match why {
             Gap::Losses => Missing::Lost,
-            _ if self.facts.roles.is_named_late(self.task) && !self.role.takes => Missing::OwnTask,
+            _ if self.facts.roles.is_named_late(self.task) && !self.role.has(Does::Take) => Missing::OwnTask,
             Gap::BeforeRecording => Missing::Before,
             Gap::Borders | Gap::Shared => Missing::Borders,
             Gap::Turns => Missing::Answers,

@@ -5,6 +5,8 @@ use super::request_set::{SHARED_FROM, SetId};
 use super::state::State;
 use super::tenure::Tenure;
 use super::worker::Worker;
+use crate::attribution::state::Progress;
+use crate::attribution::state::RequestFlag;
 use crate::conditions::holds;
 use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Exchange, Slab};
@@ -13,6 +15,7 @@ use crate::of_tasks::OfTasks;
 use crate::options::Options;
 use crate::process::ProcessId;
 use crate::process::dials::Dials;
+use crate::process::known::Does;
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -107,12 +110,12 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn is_open(&self, xs: &Slab, x: ExId) -> bool {
-        xs.is_live(x) && !self.state(x).closed
+        xs.is_live(x) && !self.state(x).flags.has(Progress::Closed)
     }
 
     /// Whether the exchange is in memory and was not handed on.
     pub(super) fn is_undelivered(&self, xs: &Slab, x: ExId) -> bool {
-        xs.is_live(x) && !self.state(x).given
+        xs.is_live(x) && !self.state(x).flags.has(Progress::Given)
     }
 
     /// Its reply has begun and only something else can end it: it asks for nothing more.
@@ -124,7 +127,7 @@ impl<'a> Facts<'a> {
     /// Whether the task is one that takes requests or makes calls.
     pub(super) fn knows(&self, task: TaskId) -> bool {
         let role = self.roles.role(task);
-        role.takes || role.calls || self.tasks.contains(task)
+        role.has(Does::Take) || role.has(Does::Call) || self.tasks.contains(task)
     }
 
     /// The one request of a list that still wants something, if there is just one. Requests of one flow are answered
@@ -177,7 +180,7 @@ impl<'a> Facts<'a> {
         let e = xs.get(x);
         let process = self.state(x).process;
         let is_before = |y: &ExId| self.state(*y).process == process && xs.get(*y).number < e.number;
-        self.state(x).request.is_put_off
+        self.state(x).request.flags.has(RequestFlag::PutOff)
             && !e.content.witness.0.names_exchange()
             && self.on_flow(e.flow).iter().any(is_before)
     }
@@ -215,7 +218,7 @@ impl<'a> Facts<'a> {
     /// Whether a task is a helper: it takes no requests, never replies, and makes calls.
     pub(super) fn is_helper(&self, task: TaskId) -> bool {
         let role = self.roles.role(task);
-        role.calls && !role.takes && !role.replies_foreign
+        role.has(Does::Call) && !role.has(Does::Take) && !role.has(Does::ReplyForOthers)
     }
 
     /// Whether a loop may take up, in its turn, what a thread of its process got for somebody (a client with threads of its own): such a

@@ -2,6 +2,7 @@
 
 use crate::conditions::holds;
 use crate::exchange::ExId;
+use crate::flags::{Flag, Flags};
 use crate::process::turn::Turn;
 use wakepath_model::ids::{EndpointId, MonoNs};
 use wakepath_model::rows::{InputRow, PollRow};
@@ -26,9 +27,30 @@ struct Accepted {
     unread: Vec<EndpointId>,
 }
 
+/// What is so of what a loop was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum GivenFlag {
+    /// A reply was taken, or a call ended without one. What that set free (a place in a pool), another may have waited for.
+    Answered,
+    /// A reply was taken to a call that nobody's request made.
+    Own,
+    /// Something was taken of which it is not known whose it is.
+    Unknown,
+    /// The library vantage handed it over: nothing else was.
+    Isolated,
+}
+
+impl Flag for GivenFlag {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 /// What a loop was given since its last poll that waited, and from whom.
 #[derive(Default)]
 pub(crate) struct Given {
+    flags: Flags<GivenFlag>,
     turn: Turn,
     /// When the one before it began.
     before: MonoNs,
@@ -39,14 +61,6 @@ pub(crate) struct Given {
     /// The request whose connection can be written to: that is what it waited for.
     writes_for: Option<ExId>,
     asked: Asked,
-    /// A reply was taken, or a call ended without one. What that set free (a place in a pool), another may have waited for.
-    is_answered: bool,
-    /// A reply was taken to a call that nobody's request made.
-    is_own: bool,
-    /// Something was taken of which nobody knows whose it is.
-    is_unknown: bool,
-    /// The library vantage handed it over: nothing else was.
-    is_isolated: bool,
     /// The flow of that input, and what was accepted since.
     inputs: [EndpointId; 2],
     accepted: Accepted,
@@ -62,7 +76,7 @@ impl Given {
         }
         if r.ready > 0 {
             // what comes with such a poll may come before or after what was put off
-            self.is_isolated = false;
+            self.flags.set(GivenFlag::Isolated, false);
         }
     }
 
@@ -70,7 +84,8 @@ impl Given {
     pub(crate) fn given(&mut self, r: &InputRow) {
         self.inputs = [r.flow, EndpointId(0)];
         // who asks not to wait has something else to do
-        self.is_isolated = r.isolated != 0 && self.turn.ready <= 1 && self.turn.messages == 0;
+        let is_isolated = r.isolated != 0 && self.turn.ready <= 1 && self.turn.messages == 0;
+        self.flags.set(GivenFlag::Isolated, is_isolated);
     }
 
     /// One of what its polls found ready was this flow.
@@ -90,7 +105,7 @@ impl Given {
             if self.owners.len() < OWNERS_MAX {
                 self.owners.push(x);
             } else {
-                self.is_unknown = true;
+                self.flags.add(GivenFlag::Unknown);
             }
         }
     }
@@ -119,17 +134,17 @@ impl Given {
                 self.saw(flow);
                 self.asked.last = None;
                 self.turn.takes();
-                self.is_own |= is_known;
-                self.is_unknown |= !is_known;
+                self.flags.add_if(GivenFlag::Own, is_known);
+                self.flags.add_if(GivenFlag::Unknown, !is_known);
             }
         }
-        self.is_answered = true;
+        self.flags.add(GivenFlag::Answered);
     }
 
     /// A call ended without a reply.
     pub(crate) fn ended(&mut self) {
         self.asked.last = None;
-        self.is_answered = true;
+        self.flags.add(GivenFlag::Answered);
     }
 
     /// A connection was accepted. A listener may give several; two listeners count as one, so that something may seem unseen.
@@ -146,7 +161,7 @@ impl Given {
             self.accepted.all.push(flow);
             self.accepted.unread.push(flow);
         } else {
-            self.is_unknown = true;
+            self.flags.add(GivenFlag::Unknown);
         }
     }
 
@@ -158,7 +173,7 @@ impl Given {
     /// A wait in the kernel that is a poll, too, ended (io_uring): what it gave is not known.
     pub(crate) fn waited(&mut self, entry: MonoNs) {
         let turn = Turn { due: entry.0, ..Turn::default() };
-        *self = Given { turn, is_unknown: true, ..Given::default() };
+        *self = Given { turn, flags: Flags::of(&[GivenFlag::Unknown]), ..Given::default() };
     }
 
     /// Whether no timer of the loop can have been due: it asked its poll to return by then.
@@ -204,15 +219,15 @@ impl Given {
 
     /// Whether it was given the answer to a call that nobody's request made.
     pub(super) fn is_own(&self) -> bool {
-        self.is_own
+        self.flags.has(GivenFlag::Own)
     }
 
     /// Whether somebody may go on in it who was given nothing: something was not seen, a timer may be due, or an answer set
     /// free what another waits for.
     pub(super) fn may_be_anothers(&self, at: MonoNs) -> bool {
-        let is_all_seen = holds("turn.all_was_seen", !self.is_unknown && !self.has_unseen_input());
+        let is_all_seen = holds("turn.all_was_seen", !self.flags.has(GivenFlag::Unknown) && !self.has_unseen_input());
         let is_timely = holds("turn.no_timer_due", self.no_timer_due(at));
-        !is_all_seen || !is_timely || !holds("turn.no_answer", !self.is_answered)
+        !is_all_seen || !is_timely || !holds("turn.no_answer", !self.flags.has(GivenFlag::Answered))
     }
 
     /// Whether one message was all that it was given.
@@ -222,7 +237,7 @@ impl Given {
 
     /// Whether the library vantage handed it just one input.
     pub(crate) fn is_isolated(&self) -> bool {
-        self.is_isolated
+        self.flags.has(GivenFlag::Isolated)
     }
 
     /// Whether the library vantage hands it inputs: it waits for them, as a loop does.

@@ -4,6 +4,7 @@ use super::bearers::Identifiers;
 use super::facts::Facts;
 use super::request_set::{CallRange, Candidates, OpenCall, RequestSet, SetId};
 use super::state::{NotedDoubts, OPEN_CALLS_MAX, RequestDoubts, RequestState, State};
+use crate::attribution::state::RequestFlag;
 use crate::exchange::{ExId, Exchange, Slab};
 use std::rc::Rc;
 use wakepath_model::ids::TaskId;
@@ -178,7 +179,7 @@ impl Facts<'_> {
         for &s in &candidates.few {
             let r = &mut self.state_mut(s).request;
             r.doubts.add(Rc::clone(&doubted));
-            r.lossy |= is_lossy;
+            r.flags.add_if(RequestFlag::Lossy, is_lossy);
         }
         if let Some(scope) = candidates.set {
             self.state_mut(y).call.number = self.add(scope, Some(doubted), is_lossy);

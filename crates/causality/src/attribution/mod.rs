@@ -20,12 +20,16 @@ mod steps;
 mod tenure;
 mod worker;
 
+use crate::attribution::state::CallFlag;
+use crate::attribution::state::Progress;
+use crate::attribution::state::RequestFlag;
 use crate::conditions::{self, holds};
 use crate::evidence::{Class, Gap, Missing, Rule};
 use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Exchange, Queued, Side, Slab};
 use crate::finished::{Calls, Done, Finished, Parent};
 use crate::options::Options;
+use crate::process::known::Does;
 use crate::proof::{Outcome, Proof};
 use crate::roles::Roles;
 use candidates::{Verdict, judge};
@@ -119,8 +123,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
         if let Some(x) = left {
             // nothing was done for it in its own fragment: it waits for something that is no input of its own
             let r = &mut self.facts.state_mut(x).request;
-            r.is_put_off = r.outstanding == 0 && r.calls.is_empty();
-            self.facts.puts_off |= r.is_put_off;
+            r.flags.set(RequestFlag::PutOff, r.outstanding == 0 && r.calls.is_empty());
+            self.facts.puts_off |= r.flags.has(RequestFlag::PutOff);
         }
         if self.facts.knows(r.task) {
             self.facts.tasks.or_default(r.task).polled(r);
@@ -208,7 +212,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return;
         }
         let role = self.facts.roles.role(r.task);
-        if role.replies_foreign {
+        if role.has(Does::ReplyForOthers) {
             self.facts.woke_with_answer(xs, r);
         }
         if let Some(x) = held {
@@ -221,18 +225,16 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return;
         }
         // nor does it say for whom a helper goes on
-        if role.takes || !holds("handoff.no_lock", !self.facts.roles.is_lock(r)) {
+        if role.has(Does::Take) || !holds("handoff.no_lock", !self.facts.roles.is_lock(r)) {
             return;
         }
         let woken = match self.facts.woke_for(xs, r) {
             Some(x) => Woken::For(x),
             None => Woken::Unknown,
         };
-        let busy = self
-            .facts
-            .tasks
-            .get(r.task)
-            .is_some_and(|w| w.segment.iter().any(|&y| xs.is_live(y) && !self.facts.state(y).call.replied));
+        let busy = self.facts.tasks.get(r.task).is_some_and(|w| {
+            w.segment.iter().any(|&y| xs.is_live(y) && !self.facts.state(y).call.flags.has(CallFlag::Replied))
+        });
         let is_private = self.facts.roles.is_private(r);
         if !busy {
             let w = self.facts.tasks.or_default(r.task);
@@ -343,14 +345,16 @@ impl<'a, F: Finished> Attribution<'a, F> {
         let before = self.facts.state_mut(y).call.parent.replace(Parent::Of(x, rule));
         debug_assert!(!matches!(before, Some(Parent::Of(..))), "{rule} overrules {before:?}");
         let s = self.facts.state(y);
-        let is_under_way = !s.closed && !s.call.is_given_up && !Facts::is_implicitly_ended(xs, y);
-        self.facts.state_mut(y).call.is_counted = is_under_way;
+        let is_under_way = !s.flags.has(Progress::Closed)
+            && !s.call.flags.has(CallFlag::GivenUp)
+            && !Facts::is_implicitly_ended(xs, y);
+        self.facts.state_mut(y).call.flags.set(CallFlag::Counted, is_under_way);
         let r = &mut self.facts.state_mut(x).request;
         let is_beyond = r.calls.len() >= CALLS_MAX;
         if !is_beyond {
             r.calls.push(y);
         }
-        r.overflow |= is_beyond;
+        r.flags.add_if(RequestFlag::Overflow, is_beyond);
         if is_under_way {
             self.facts.change(x, |r| r.outstanding += 1);
         }
@@ -360,7 +364,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// A call is over, or may be: its request `x` waits for it no more.
     fn no_longer_outstanding(&mut self, xs: &Slab, y: ExId, x: ExId) {
-        if std::mem::take(&mut self.facts.state_mut(y).call.is_counted) && xs.is_live(x) {
+        if self.facts.state_mut(y).call.flags.take(CallFlag::Counted) && xs.is_live(x) {
             self.facts.change(x, |r| r.outstanding = r.outstanding.saturating_sub(1));
         }
     }
@@ -372,14 +376,14 @@ impl<'a, F: Finished> Attribution<'a, F> {
                 Claimed::By(_, rule) if rule.class() == Class::ByHabit && !self.uses_habits() => {}
                 Claimed::By(x, rule) => self.link(xs, call, x, rule),
                 Claimed::Lost => self.facts.state_mut(call).call.parent = Some(Parent::Open(Gap::Losses)),
-                Claimed::LostFrom(x) => self.facts.state_mut(x).request.lossy = true,
+                Claimed::LostFrom(x) => self.facts.state_mut(x).request.flags.add(RequestFlag::Lossy),
             }
         }
     }
 
     fn take_input(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let role = self.facts.roles.role(task);
-        if !role.takes && !role.replies_foreign {
+        if !role.has(Does::Take) && !role.has(Does::ReplyForOthers) {
             // a helper works for whoever holds the request, and goes on to another's without a sign
             return;
         }
@@ -406,8 +410,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
             }
             self.outbox.idle.pop_front();
             if xs.is_live(x)
-                && !self.facts.state_mut(x).closed
-                && !self.facts.state_mut(x).given
+                && !self.facts.state_mut(x).flags.has(Progress::Closed)
+                && !self.facts.state_mut(x).flags.has(Progress::Given)
                 && xs.get(x).reply.ended == at
             {
                 self.give(xs, x);
@@ -424,9 +428,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         let e = xs.get(y);
         let worker = self.facts.tasks.get(e.request.actor);
-        let is_ungiven = |x: ExId| xs.is_live(x) && !self.facts.state(x).given;
+        let is_ungiven = |x: ExId| xs.is_live(x) && !self.facts.state(x).flags.has(Progress::Given);
         let is_unclaimed = |w: &Worker| w.segment.contains(&y);
-        (self.facts.roles.role(e.request.actor).replies_foreign && worker.is_some_and(is_unclaimed)
+        (self.facts.roles.role(e.request.actor).has(Does::ReplyForOthers) && worker.is_some_and(is_unclaimed)
             || worker.and_then(|w| w.born_of).is_some_and(is_ungiven)
             || self.facts.is_being_completed(xs, y))
             && e.reply.ended.0 + CLAIM_NS > now.0
@@ -434,7 +438,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     fn resolve(&mut self, xs: &Slab, y: ExId) {
         if let Some(x) = self.watched(xs.get(y).request.actor, |facts| facts.completed(xs, y))
-            && !self.facts.state_mut(x).given
+            && !self.facts.state_mut(x).flags.has(Progress::Given)
         {
             if self.facts.roles.is_lossy(xs.get(x).request.taken, xs.get(y).reply.ended) {
                 self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::Losses));
@@ -449,10 +453,10 @@ impl<'a, F: Finished> Attribution<'a, F> {
         let is_handed_work = self.facts.is_handed_work(xs.get(y).request.actor);
         let call = &self.facts.state(y).call;
         if let Some(x) = call.candidates.as_ref().and_then(|s| s.only())
-            && call.has_one_suspect
+            && call.flags.has(CallFlag::OneCandidate)
             && is_handed_work
             && xs.is_live(x)
-            && !self.facts.state(x).given
+            && !self.facts.state(x).flags.has(Progress::Given)
             && !self.facts.roles.is_lossy(xs.get(x).request.taken, xs.get(y).request.began)
         {
             return self.link(xs, y, x, Rule::Sole);
@@ -462,8 +466,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// Hands an exchange on. A client's goes with the request that made it, where there is one.
     fn give(&mut self, xs: &Slab, x: ExId) {
-        if !xs.is_live(x) || self.facts.state_mut(x).given {
-            if xs.is_live(x) && self.facts.state_mut(x).closed {
+        if !xs.is_live(x) || self.facts.state_mut(x).flags.has(Progress::Given) {
+            if xs.is_live(x) && self.facts.state_mut(x).flags.has(Progress::Closed) {
                 self.release(x);
             }
             return;
@@ -474,7 +478,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             let parent = self.facts.state_mut(x).call.parent;
             match parent {
                 // goes with its request
-                Some(Parent::Of(p, _)) if xs.is_live(p) && !self.facts.state(p).given => {}
+                Some(Parent::Of(p, _)) if xs.is_live(p) && !self.facts.state(p).flags.has(Progress::Given) => {}
                 Some(Parent::Of(..)) => self.hand(xs, e, Vec::new(), Some(Gap::Borders), false, x),
                 Some(Parent::Open(h)) => self.hand(xs, e, Vec::new(), Some(h), false, x),
                 _ => self.hand(xs, e, Vec::new(), None, true, x),
@@ -493,8 +497,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
             }
             with.push((xs.get(y).clone(), rule));
             self.tally.calls.linked += 1;
-            self.facts.state_mut(y).given = true;
-            if self.facts.state_mut(y).closed {
+            self.facts.state_mut(y).flags.add(Progress::Given);
+            if self.facts.state_mut(y).flags.has(Progress::Closed) {
                 self.release(y);
             }
         }
@@ -523,17 +527,19 @@ impl<'a, F: Finished> Attribution<'a, F> {
         let s = self.facts.state_mut(x);
         let is_alone = s.call.candidates.as_ref().is_some_and(|all| all.is_one);
         let parent = parent.map(|gap| if gap == Gap::Ambiguous && is_alone { Gap::Itself } else { gap });
-        s.given = true;
+        s.flags.add(Progress::Given);
         let gap = match () {
-            () if s.request.lossy => Some(Gap::Losses),
+            () if s.request.flags.has(RequestFlag::Lossy) => Some(Gap::Losses),
             () if exchange.is_unpaired() => Some(Gap::Turns),
             () if exchange.is(ExchangeFlag::UnclearBorders) => Some(Gap::Borders),
-            () if s.request.overflow => Some(Gap::Borders),
-            () if s.request.is_unfollowed || exchange.content.queued == Queued::Relayed => Some(Gap::Unfollowed),
+            () if s.request.flags.has(RequestFlag::Overflow) => Some(Gap::Borders),
+            () if s.request.flags.has(RequestFlag::Unfollowed) || exchange.content.queued == Queued::Relayed => {
+                Some(Gap::Unfollowed)
+            }
             () if exchange.client.is_work_unknown => Some(Gap::ClientLeft),
             () => None,
         };
-        let (closed, refusals) = (s.closed, std::mem::take(&mut s.request.refusals));
+        let (closed, refusals) = (s.flags.has(Progress::Closed), std::mem::take(&mut s.request.refusals));
         let flows_lost = self.facts.roles.is_lossy(MonoNs(0), exchange.reply.ended);
         self.out.done(Done { exchange, calls, parent, is_root_call, doubts, open_calls, gap, flows_lost, refusals });
         if closed {
@@ -545,7 +551,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         if let (Some(proof), Some(explain)) = (self.proofs.remove(&x), &self.facts.options.explain) {
             (explain.out.borrow_mut())(self.host, proof);
         }
-        if !std::mem::replace(&mut self.facts.state_mut(x).released, true) {
+        if self.facts.state_mut(x).flags.insert(Progress::Released) {
             self.outbox.to_release.push(x);
         }
     }
@@ -570,7 +576,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         for side in [Side::Server, Side::Client] {
             for &x in &all {
-                if xs.is_live(x) && !self.facts.state_mut(x).released && xs.get(x).side == side {
+                if xs.is_live(x) && !self.facts.state_mut(x).flags.has(Progress::Released) && xs.get(x).side == side {
                     self.give(xs, x);
                 }
             }

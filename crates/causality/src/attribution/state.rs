@@ -3,6 +3,7 @@
 use super::request_set::{CallRange, Candidates, Membership, OpenCall, SetId};
 use crate::exchange::ExId;
 use crate::finished::{Parent, Refusal};
+use crate::flags::{Flag, Flags};
 use crate::process::ProcessId;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -13,40 +14,68 @@ pub(super) const REFUSALS_MAX: usize = 16;
 /// Most calls kept of those that may be a request's.
 pub(super) const OPEN_CALLS_MAX: usize = 8;
 
+/// How far the linker is done with an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Progress {
+    /// It is over.
+    Closed,
+    /// Handed on already, as it was then.
+    Given,
+    /// Its place was given back.
+    Released,
+}
+
+impl Flag for Progress {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 /// What the linker keeps of an exchange.
 #[derive(Default)]
 pub(super) struct State {
+    pub(super) flags: Flags<Progress>,
     pub(super) process: ProcessId,
     /// The task that took its last input.
     pub(super) holder: TaskId,
-    pub(super) closed: bool,
-    /// Handed on already, as it was then.
-    pub(super) given: bool,
-    pub(super) released: bool,
     /// Where it is a request.
     pub(super) request: RequestState,
     /// Where it is a call.
     pub(super) call: CallState,
 }
 
+/// What is so of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum RequestFlag {
+    /// It made more of them than are kept.
+    Overflow,
+    /// What it did may be among what was lost.
+    Lossy,
+    /// It asked another process in a way that is not followed.
+    Unfollowed,
+    /// It was an isolated input, and nothing was done for it before the next poll.
+    PutOff,
+}
+
+impl Flag for RequestFlag {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 /// What is kept of a request.
 #[derive(Default)]
 pub(super) struct RequestState {
+    pub(super) flags: Flags<RequestFlag>,
     /// Calls that it made.
     pub(super) calls: SmallVec<[ExId; 2]>,
-    /// It made more of them than are kept.
-    pub(super) overflow: bool,
     /// How much of what it began is not answered.
     pub(super) outstanding: u32,
     /// Of that, connections that are made for it.
     pub(super) dialling: u32,
     pub(super) doubts: RequestDoubts,
-    /// What it did may be among what was lost.
-    pub(super) lossy: bool,
-    /// It asked another process in a way that is not followed.
-    pub(super) is_unfollowed: bool,
-    /// It was an isolated input, and nothing was done for it before the next poll.
-    pub(super) is_put_off: bool,
     /// When its holder last began a call itself, as it was at the request's end.
     pub(super) holder_called: MonoNs,
     /// Connections that were tried for it and did not come about.
@@ -58,7 +87,7 @@ pub(super) struct RequestState {
 impl RequestState {
     /// Calls of a part of a set's list may be its; `is_lossy`: where one was made, something was lost.
     pub(super) fn note(&mut self, part: CallRange, is_lossy: bool) {
-        self.lossy |= is_lossy;
+        self.flags.add_if(RequestFlag::Lossy, is_lossy);
         if part.from < part.to {
             self.doubts.noted.get_or_insert_default().parts.push(part);
         }
@@ -101,25 +130,39 @@ impl RequestDoubts {
     }
 }
 
+/// What is so of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum CallFlag {
+    /// It counts as outstanding of its request.
+    Counted,
+    /// Its process closed the connection: nobody waits for the rest of the reply.
+    GivenUp,
+    /// It was made by a helper while its process had but one request open, and not of the helper's own accord.
+    OneCandidate,
+    /// Something of its reply was read.
+    Replied,
+    /// Who made it slept until that task woke it, and had no other call under way.
+    SleptFor,
+}
+
+impl Flag for CallFlag {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 /// What is kept of a call.
 #[derive(Default)]
 pub(super) struct CallState {
+    pub(super) flags: Flags<CallFlag>,
     pub(super) parent: Option<Parent>,
-    /// It counts as outstanding of its request.
-    pub(super) is_counted: bool,
-    /// Its process closed the connection: nobody waits for the rest of the reply.
-    pub(super) is_given_up: bool,
     /// Who could have made it; nobody else where that is empty.
     pub(super) candidates: Option<Box<Candidates>>,
     /// Its number at the set of candidates.
     pub(super) number: u64,
-    /// It was made by a helper while its process had but one request open, and not of the helper's own accord.
-    pub(super) has_one_suspect: bool,
     /// The other requests that could have made it and were not over when it was.
     pub(super) others: Option<Box<[ExId]>>,
-    pub(super) replied: bool,
     /// Who read the reply.
     pub(super) reply_task: TaskId,
-    /// Who made it slept until that task woke it, and had no other call under way.
-    pub(super) is_slept_for: bool,
 }

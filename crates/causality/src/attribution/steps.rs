@@ -8,13 +8,18 @@ use super::request_set::{Candidates, SetId};
 use super::rules::sole::is_asked_by_one;
 use super::state::{REFUSALS_MAX, State};
 use super::{Attribution, CALLS_MAX};
+use crate::attribution::state::CallFlag;
+use crate::attribution::state::Progress;
+use crate::attribution::state::RequestFlag;
 use crate::conditions::{self, holds};
 use crate::evidence::{Gap, Rule};
 use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, More, Side, Sign, Slab, Steps};
 use crate::finished::{Finished, Parent};
+use crate::flags::Flags;
 use crate::lineage::Basis;
 use crate::process::ProcessId;
+use crate::process::known::Does;
 use crate::proof::Outcome;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
@@ -22,7 +27,7 @@ impl<F: Finished> Attribution<'_, F> {
     /// A task began a call of a request's, whoever told whose: without it the job's end would look like that of one without a
     /// call.
     fn saw_call(&mut self, task: TaskId, at: MonoNs) {
-        if !self.facts.roles.role(task).takes {
+        if !self.facts.roles.role(task).has(Does::Take) {
             let (jobs, _) = self.facts.tasks.or_default(task).helper.mark(at, HelperEvent::Call);
             self.facts.saw_jobs(task, jobs);
         }
@@ -48,7 +53,7 @@ impl<F: Finished> Attribution<'_, F> {
                 self.facts.doubt(xs, x, candidates, parent == Parent::Open(Gap::Losses));
                 if parent == Parent::Pending {
                     let is_one = is_asked_by_one(&Question::new(&self.facts, xs, task, at));
-                    self.facts.state_mut(x).call.has_one_suspect = is_one;
+                    self.facts.state_mut(x).call.flags.set(CallFlag::OneCandidate, is_one);
                     let w = self.facts.tasks.or_default(task);
                     if w.segment.len() < CALLS_MAX {
                         w.segment.push(x);
@@ -88,7 +93,7 @@ impl<F: Finished> Attribution<'_, F> {
     fn decide_more(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) -> (Parent, Candidates) {
         let call = &self.facts.state(y).call;
         let of = match call.parent {
-            Some(Parent::Of(x, _)) if call.is_counted && self.facts.is_open(xs, x) => x,
+            Some(Parent::Of(x, _)) if call.flags.has(CallFlag::Counted) && self.facts.is_open(xs, x) => x,
             _ => return self.decide_call(xs, y, task, xs.get(y).flow, at),
         };
         self.facts.change(of, |r| r.outstanding -= 1);
@@ -109,7 +114,7 @@ impl<F: Finished> Attribution<'_, F> {
         }
         self.facts.opened(xs, x);
         let w = self.facts.tasks.or_default(e.request.actor);
-        if self.facts.roles.role(e.request.actor).replies_foreign {
+        if self.facts.roles.role(e.request.actor).has(Does::ReplyForOthers) {
             // what it did before was for another, to which it did not reply
             w.segment.clear();
         }
@@ -127,10 +132,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
         let process = self.facts.roles.process_of(e.request.actor);
-        self.facts.begin(
-            x,
-            State { process, holder: e.request.actor, given: e.is(ExchangeFlag::Internal), ..State::default() },
-        );
+        let mut flags = Flags::default();
+        flags.set(Progress::Given, e.is(ExchangeFlag::Internal));
+        self.facts.begin(x, State { process, holder: e.request.actor, flags, ..State::default() });
         if e.is(ExchangeFlag::Internal) {
             return;
         }
@@ -241,7 +245,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         if self.facts.roles.is_among_migrating(task) {
             return;
         }
-        if role.takes && (role.is_loop() || !role.replies_foreign) {
+        if role.has(Does::Take) && (role.is_loop() || !role.has(Does::ReplyForOthers)) {
             let claim = self.watched(task, |facts| facts.claim_awaited(xs, x, task, at));
             self.claim(xs, claim);
             return;
@@ -267,14 +271,14 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             }
             // more of a partial reply: what came between its parts was for it, and no later reply may claim it
             let role = self.facts.roles.role(task);
-            if role.replies_foreign && !role.is_loop() && !self.facts.roles.is_among_migrating(task) {
+            if role.has(Does::ReplyForOthers) && !role.is_loop() && !self.facts.roles.is_among_migrating(task) {
                 let claims = self.watched(task, |facts| facts.claim_segment(xs, y, task, at));
                 self.claim(xs, claims);
             }
             return;
         }
         let call = &mut self.facts.state_mut(y).call;
-        call.replied = true;
+        call.flags.add(CallFlag::Replied);
         call.reply_task = task;
         let parent = call.parent;
         if let Some(Parent::Of(x, _)) = parent
@@ -326,14 +330,14 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
-        self.facts.state_mut(x).closed = true;
+        self.facts.state_mut(x).flags.add(Progress::Closed);
         self.outbox.waiting.push_back((at, x));
         if e.is(ExchangeFlag::Internal) {
             return;
         }
         if e.side == Side::Client {
             self.facts.keep_rivals(xs, x);
-            if !self.facts.state_mut(x).call.replied
+            if !self.facts.state_mut(x).call.flags.has(CallFlag::Replied)
                 && let Some(w) = self.facts.tasks.get_mut(e.request.actor)
             {
                 w.given.ended();
@@ -346,7 +350,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         self.facts.lineage.over(xs, x, at);
         if self.may_have_waited_for_a_queue(xs, x) {
-            self.facts.state_mut(x).request.is_unfollowed = true;
+            self.facts.state_mut(x).request.flags.add(RequestFlag::Unfollowed);
         }
         let holder = self.facts.state(x).holder;
         // more of a reply whose length is not known may be among what was lost
@@ -356,7 +360,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             e.reply.ended.max(at)
         };
         let lossy = self.facts.roles.is_lossy(e.request.taken, until);
-        self.facts.state_mut(x).request.lossy |= lossy;
+        self.facts.state_mut(x).request.flags.add_if(RequestFlag::Lossy, lossy);
         self.facts.state_mut(x).request.holder_called = self.facts.tasks.get(holder).map_or(MonoNs(0), |w| w.called);
         self.facts.left_open(xs, x);
         if let Some(w) = self.facts.tasks.get_mut(holder).filter(|w| w.fragment.of == Some(x)) {
@@ -457,7 +461,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         let (parent, candidates) = self.decide(xs, task, EndpointId(0), at);
         match parent {
-            Parent::Of(x, _) => self.facts.state_mut(x).request.is_unfollowed = true,
+            Parent::Of(x, _) => self.facts.state_mut(x).request.flags.add(RequestFlag::Unfollowed),
             _ => self.facts.doubt_unseen(&candidates),
         }
     }
@@ -472,7 +476,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return;
         }
         let call = &mut self.facts.state_mut(y).call;
-        call.is_given_up = true;
+        call.flags.add(CallFlag::GivenUp);
         if let Some(Parent::Of(x, _)) = call.parent {
             self.no_longer_outstanding(xs, y, x);
         }
@@ -514,7 +518,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         Sign {
             last: calls().map(|y| xs.get(y).request.began.max(xs.get(y).reply.ended)).max().unwrap_or_default(),
             is_waiting: r.outstanding > 0,
-            has_dropped: calls().any(|y| self.facts.state(y).call.is_given_up),
+            has_dropped: calls().any(|y| self.facts.state(y).call.flags.has(CallFlag::GivenUp)),
         }
     }
 

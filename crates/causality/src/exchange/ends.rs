@@ -2,6 +2,7 @@
 
 use super::opening::Opening;
 use super::record::Side;
+use crate::flags::{Flag, Flags};
 use crate::process::ProcessId;
 use crate::slab::ExId;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -135,30 +136,44 @@ impl Direction {
     }
 }
 
+/// What is so of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum FlowFlag {
+    /// Its exchanges are made by messages; else by direction.
+    ByMessages,
+    /// Its messages overlap, and bytes of none lie between them.
+    Interleaves,
+    /// It is older than the recording.
+    Older,
+    /// A request was seen on it.
+    Requested,
+    /// Replies passed since the last request whose operations were not recorded.
+    MissedReply,
+    /// Messages were missed: what is whose is not known until the flow ends.
+    UnclearBorders,
+    /// Several requests use it at once, and nobody knows its protocol: which reply is whose is not known.
+    Shared,
+    /// Turns alone pair its messages, and its server also says something unasked: what answers what is not known.
+    Unpaired,
+    /// It was over before what is told of it now.
+    Over,
+}
+
+impl Flag for FlowFlag {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 /// What is known of a flow as seen from one end.
 #[derive(Default)]
 pub(super) struct FlowTraits {
-    /// Its exchanges are made by messages; else by direction.
-    pub(super) messages: bool,
-    /// Its messages overlap, and bytes of none lie between them.
-    pub(super) interleaves: bool,
+    pub(super) flags: Flags<FlowFlag>,
     /// Of those, since when the next border between requests is not known.
     pub(super) unframed: Option<MonoNs>,
-    /// It is older than the recording.
-    pub(super) met: bool,
-    pub(super) ever_requested: bool,
     /// Whether the last operation seen moved request bytes.
     pub(super) last_was_request: Option<bool>,
-    /// Replies passed since the last request whose operations were not recorded.
-    pub(super) missed_reply: bool,
-    /// Messages were missed: what is whose is not known until the flow ends.
-    pub(super) has_unclear_borders: bool,
-    /// Several requests use it at once, and nobody knows its protocol: which reply is whose is not known.
-    pub(super) is_shared: bool,
-    /// Turns alone pair its messages, and its server also says something unasked: what answers what is not known.
-    pub(super) is_unpaired: bool,
-    /// It was over before what is told of it now.
-    pub(super) is_over: bool,
     /// It was called for, and nothing was asked on it yet.
     pub(super) opening: Option<Box<Opening>>,
 }
@@ -192,16 +207,30 @@ pub(super) struct Unread {
     pub(super) total_ns: u64,
 }
 
+/// What is so of the use of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum UsageFlag {
+    /// That closed the descriptor.
+    Closed,
+    /// It was announced: its addresses and side are as known as they will be.
+    Announced,
+    /// Two ports: of a connection by TCP, or of datagrams.
+    Ports,
+}
+
+impl Flag for UsageFlag {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 /// Who used an end last, and when.
 #[derive(Default)]
 struct Usage {
+    flags: Flags<UsageFlag>,
     at: MonoNs,
     by: TaskId,
-    /// That closed the descriptor.
-    is_closed: bool,
-    /// It was announced: its addresses and side are as known as they will be. Two ports: of a connection by TCP, or of datagrams.
-    is_announced: bool,
-    has_ports: bool,
     /// Since when it stands in [`Ends::looked_at`].
     looked_at: MonoNs,
 }
@@ -229,11 +258,13 @@ pub(super) struct Ep {
 
 impl Ep {
     pub(super) fn used(&mut self, r: &OpRow) {
-        (self.usage.at, self.usage.by, self.usage.is_closed) = (r.at, r.task, r.kind == OpKind::Close);
+        (self.usage.at, self.usage.by) = (r.at, r.task);
+        self.usage.flags.set(UsageFlag::Closed, r.kind == OpKind::Close);
     }
 
     pub(super) fn announced(&mut self, by: TaskId, has_ports: bool) {
-        (self.usage.is_announced, self.usage.has_ports) = (true, has_ports);
+        self.usage.flags.add(UsageFlag::Announced);
+        self.usage.flags.set(UsageFlag::Ports, has_ports);
         if self.usage.by == TaskId::UNKNOWN {
             self.usage.by = by;
         }
@@ -245,21 +276,21 @@ impl Ep {
 
     /// Who closed its descriptor.
     pub(super) fn closed_by(&self) -> Option<TaskId> {
-        self.usage.is_closed.then_some(self.usage.by)
+        self.usage.flags.has(UsageFlag::Closed).then_some(self.usage.by)
     }
 
     pub(super) fn is_announced(&self) -> bool {
-        self.usage.is_announced
+        self.usage.flags.has(UsageFlag::Announced)
     }
 
     pub(super) fn has_ports(&self) -> bool {
-        self.usage.has_ports
+        self.usage.flags.has(UsageFlag::Ports)
     }
 
     /// An operation that moved bytes; `goes_on`: with those of the one before it, if that was the same task's.
     pub(super) fn push_span(&mut self, r: &OpRow, is_request: bool, goes_on: bool) {
         let direction = if is_request { &mut self.requests } else { &mut self.replies };
-        if self.traits.messages && !self.traits.interleaves {
+        if self.traits.flags.has(FlowFlag::ByMessages) && !self.traits.flags.has(FlowFlag::Interleaves) {
             // so that one stays, for which there is room without asking for memory
             direction.forget_explained();
         }
@@ -326,7 +357,7 @@ struct Gone {
 impl Ep {
     /// Whether its messages overlap, or may, since none was told yet.
     pub(super) fn may_interleave(&self) -> bool {
-        self.traits.interleaves || self.last_begun.is_none()
+        self.traits.flags.has(FlowFlag::Interleaves) || self.last_begun.is_none()
     }
 
     /// An operation of a server: how long its reply had to wait for a client that had not read what came before. That ended
@@ -377,8 +408,8 @@ impl Ends {
         let Some(&gone) = self.gone.iter().find(is_its) else { return false };
         let ep = self.at(r.flow, r.at);
         ep.side = Some(Side::Client);
-        ep.traits.messages = gone.messages;
-        ep.traits.is_over = true;
+        ep.traits.flags.set(FlowFlag::ByMessages, gone.messages);
+        ep.traits.flags.add(FlowFlag::Over);
         true
     }
 
@@ -387,7 +418,7 @@ impl Ends {
         if self.gone.len() == GONE_KEPT {
             self.gone.pop_front();
         }
-        let (is_client, messages) = (ep.side == Some(Side::Client), ep.traits.messages);
+        let (is_client, messages) = (ep.side == Some(Side::Client), ep.traits.flags.has(FlowFlag::ByMessages));
         self.gone.push_back(Gone { flow, at, is_client, messages });
         if let Some(ports) = ep.other.ports.filter(|p| self.to_itself.get(&**p) == Some(&flow)) {
             self.to_itself.remove(&*ports);
@@ -446,7 +477,7 @@ impl Ends {
             self.looked_at.pop_front();
             // it may have gone, and come again, meanwhile
             let Some(ep) = self.all.get_mut(end(flow)).filter(|ep| ep.usage.looked_at == at) else { continue };
-            let is_over = ep.usage.is_closed
+            let is_over = ep.usage.flags.has(UsageFlag::Closed)
                 || is_peer(flow) && ep.usage.at.0 + SILENT_NS <= now.0
                 || ep.usage.by != TaskId::UNKNOWN && self.has_ended.contains(&process_of(ep.usage.by));
             if is_over && ep.usage.at.0 + FORGET_NS <= now.0 {

@@ -10,6 +10,7 @@
 use super::ends::Ep;
 use super::{Engine, Steps};
 use crate::exchange::ExchangeFlag;
+use crate::exchange::ends::FlowFlag;
 use crate::exchange::record::Side;
 use crate::process::ProcessId;
 use crate::slab::ExId;
@@ -143,7 +144,7 @@ impl<S: Steps> Engine<S> {
             if !is_alone {
                 self.xs.get_mut(x).flags.add(ExchangeFlag::UnclearBorders);
                 if let Some(ep) = self.eps.get_mut(&flow) {
-                    ep.traits.is_shared = true;
+                    ep.traits.flags.add(FlowFlag::Shared);
                 }
                 self.works_on_unpaired(x, at);
                 continue;

@@ -3,6 +3,7 @@
 use super::ends::{Early, Span};
 use super::record::{Asked, By, Content, Exchange, ExchangeFlag, Queued, Side, Wanted};
 use super::{Engine, Steps};
+use crate::exchange::ends::FlowFlag;
 use crate::slab::ExId;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
@@ -45,7 +46,7 @@ impl<S: Steps> Engine<S> {
     /// A message.
     pub fn message(&mut self, r: &MessageRow) {
         let ep = self.eps.at(r.flow, r.at);
-        ep.traits.interleaves |= r.witness_kind.interleaves();
+        ep.traits.flags.add_if(FlowFlag::Interleaves, r.witness_kind.interleaves());
         let Some(is_request) = ep.direction_of(r) else { return self.told_unasked(r) };
         let Some(side) = ep.side else { return };
         let early = ep.early.take().map(|early| *early);
@@ -53,7 +54,7 @@ impl<S: Steps> Engine<S> {
             // what it said now tells which side it is, and so what that operation moved
             if sent == (side == Side::Client) { ep.requests.spans.push(last) } else { ep.replies.spans.push(last) }
         }
-        let has_unclear_borders = ep.traits.has_unclear_borders;
+        let has_unclear_borders = ep.traits.flags.has(FlowFlag::UnclearBorders);
         if early.is_some() {
             self.sides.learn(r.flow, Some(side));
         }
@@ -66,7 +67,7 @@ impl<S: Steps> Engine<S> {
         let Some(ep) = self.eps.get_mut(&r.flow) else { return };
         let by_turn = r.flags & message_flag::BY_TURN != 0;
         let is_named = r.witness_kind.names_exchange();
-        if ep.traits.is_unpaired && !is_named {
+        if ep.traits.flags.has(FlowFlag::Unpaired) && !is_named {
             ep.replies.forget_before(r.start);
             ep.replies.explained_to = if r.end == OPEN { r.start } else { r.end };
             return;
@@ -95,7 +96,7 @@ impl<S: Steps> Engine<S> {
             }
         }
         ep.replies.explained_to = if r.end == OPEN { r.start } else { r.end };
-        let (met, interleaves) = (ep.traits.met, ep.traits.interleaves);
+        let (met, interleaves) = (ep.traits.flags.has(FlowFlag::Older), ep.traits.flags.has(FlowFlag::Interleaves));
         let (task, reached) =
             (spans.last().map_or(TaskId::UNKNOWN, |s| s.actor), spans.iter().map(|s| s.end).max().unwrap_or(r.start));
         let Some(x) = found else {
@@ -115,7 +116,7 @@ impl<S: Steps> Engine<S> {
     /// before the first request may answer one from before the recording.
     fn told_unasked(&mut self, r: &MessageRow) {
         let Some(ep) = self.eps.get(&r.flow).filter(|_| r.role == MessageRole::Unsolicited) else { return };
-        let may_answer = ep.traits.met && !ep.traits.ever_requested;
+        let may_answer = ep.traits.flags.has(FlowFlag::Older) && !ep.traits.flags.has(FlowFlag::Requested);
         let (process, is_clients) = (self.steps.process_of(ep.user()), ep.side == Some(Side::Client));
         if r.flags & message_flag::BY_TURN != 0 && !may_answer {
             self.steps.pushed(process, if r.sent == 1 { Side::Server } else { Side::Client });
@@ -155,12 +156,13 @@ impl<S: Steps> Engine<S> {
         let flow = r.flow;
         let Some(ep) = self.eps.get_mut(&flow) else { return };
         // what lies between the last message and this one is told by none
-        let interleaves = ep.traits.interleaves;
+        let interleaves = ep.traits.flags.has(FlowFlag::Interleaves);
         // what came before the loss in the same operation does not end it
         let was_unframed = ep.traits.unframed.is_some(); // then whoever sent it is in doubt already
         ep.traits.unframed = ep.traits.unframed.filter(|&since| r.at <= since);
         let is_new = !interleaves && !was_unframed;
-        let skipped = ep.traits.messages && is_new && (1..r.start).contains(&ep.requests.explained_to);
+        let skipped =
+            ep.traits.flags.has(FlowFlag::ByMessages) && is_new && (1..r.start).contains(&ep.requests.explained_to);
         let (task, at) = ep.requested;
         // a request whose end is open explains all that comes until it is known
         ep.requests.explained_to = r.end;
@@ -225,14 +227,14 @@ impl<S: Steps> Engine<S> {
             None => self.begin(flow, e, r.at),
         };
         if is_unpaired && let Some(ep) = self.eps.get_mut(&flow) {
-            ep.traits.is_unpaired = true;
+            ep.traits.flags.add(FlowFlag::Unpaired);
         }
         if is_unpaired && side == Side::Server {
             self.works_on_unpaired(x, at);
         } else if one_way && r.end != OPEN {
             self.close(flow, x, at, true);
         }
-        if self.eps.get(&flow).is_some_and(|ep| ep.traits.is_over) {
+        if self.eps.get(&flow).is_some_and(|ep| ep.traits.flags.has(FlowFlag::Over)) {
             self.met_its_end(flow, r.at);
         }
     }
@@ -240,7 +242,7 @@ impl<S: Steps> Engine<S> {
     /// Ends the exchange whose reply was not recorded, where one was missed. False where that may be one of several.
     fn end_missed_reply(&mut self, flow: EndpointId, at: MonoNs) -> bool {
         let Some(ep) = self.eps.get_mut(&flow) else { return true };
-        if !std::mem::take(&mut ep.traits.missed_reply) {
+        if !ep.traits.flags.take(FlowFlag::MissedReply) {
             return true;
         }
         let mut owed = ep.open.iter().copied().filter(|&x| self.xs.get(x).is_owed());
@@ -261,7 +263,8 @@ impl<S: Steps> Engine<S> {
     fn end_uncaptured_reply(&mut self, flow: EndpointId, at: MonoNs) -> bool {
         let Some(ep) = self.eps.get_mut(&flow) else { return true };
         let is_in_reply = || ep.open.iter().any(|&x| self.xs.get(x).reply.start != OPEN);
-        if ep.traits.interleaves || ep.replies.moved_to <= ep.replies.explained_to || is_in_reply() {
+        if ep.traits.flags.has(FlowFlag::Interleaves) || ep.replies.moved_to <= ep.replies.explained_to || is_in_reply()
+        {
             return true;
         }
         let (from, to) = (ep.replies.explained_to, ep.replies.moved_to);
@@ -338,7 +341,7 @@ impl<S: Steps> Engine<S> {
             MessageEndHow::Lost => {
                 e.flags.add(ExchangeFlag::OpenEnded);
                 // nobody follows it any more
-                if ep.traits.interleaves {
+                if ep.traits.flags.has(FlowFlag::Interleaves) {
                     e.reply.end = r.start;
                 } else {
                     // what comes next does not say where it ended
@@ -366,7 +369,7 @@ impl<S: Steps> Engine<S> {
     /// be asked on it, so that nothing is claimed past it.
     fn become_murky(&mut self, flow: EndpointId, at: MonoNs) {
         let Some(ep) = self.eps.get_mut(&flow) else { return };
-        ep.traits.has_unclear_borders = true;
+        ep.traits.flags.add(FlowFlag::UnclearBorders);
         let open: Vec<ExId> = ep.open.iter().copied().collect();
         for (i, x) in open.into_iter().enumerate() {
             let e = self.xs.get_mut(x);

@@ -296,6 +296,13 @@ impl Exchange {
         self.client.is_work_unknown && self.client.left == MonoNs(0)
     }
 
+    /// It is over by then, if its end was not seen before.
+    pub(super) fn ended_by(&mut self, at: MonoNs) {
+        if self.reply.ended.0 == 0 {
+            self.reply.ended = at;
+        }
+    }
+
     /// A reply is due of which nothing was seen yet.
     pub(super) fn is_owed(&self) -> bool {
         self.reply.start == OPEN && !self.is(ExchangeFlag::OneWay)

@@ -2,6 +2,7 @@
 
 use super::record::{Asked, By, Exchange, ExchangeFlag, Side};
 use super::{Engine, More, SHARED_MAX, Steps};
+use crate::exchange::ends::FlowFlag;
 use crate::slab::ExId;
 use wakepath_model::ids::{EndpointId, MonoNs};
 use wakepath_model::rows::{OPEN, OpRow};
@@ -32,7 +33,7 @@ impl<S: Steps> Engine<S> {
                     return;
                 }
                 let ep = self.eps.at(r.flow, r.at);
-                ep.traits.is_shared = true;
+                ep.traits.flags.add(FlowFlag::Shared);
                 if let Some(&oldest) = ep.open.first().filter(|_| ep.open.len() >= SHARED_MAX) {
                     self.give_up(r.flow, oldest, r.at);
                 }
@@ -43,7 +44,7 @@ impl<S: Steps> Engine<S> {
             }
             None => {}
         }
-        let has_unclear_borders = self.eps.at(r.flow, r.at).traits.is_shared;
+        let has_unclear_borders = self.eps.at(r.flow, r.at).traits.flags.has(FlowFlag::Shared);
         let mut e = Exchange::of_request(r.flow, side, r.start, r.end);
         e.by = By::Direction;
         e.flags.add(ExchangeFlag::OpenEnded);
@@ -63,10 +64,11 @@ impl<S: Steps> Engine<S> {
     /// `missed`: the request that it answers was not recorded.
     pub(super) fn run_reply(&mut self, r: &OpRow, missed: bool) {
         let ep = self.eps.at(r.flow, r.at);
-        let (side, met, asked) = (ep.side, ep.traits.met, ep.traits.ever_requested);
+        let (side, met, asked) =
+            (ep.side, ep.traits.flags.has(FlowFlag::Older), ep.traits.flags.has(FlowFlag::Requested));
         match ep.open.last().copied() {
             Some(x) if missed => self.close(r.flow, x, r.at, true),
-            Some(_) if ep.traits.is_shared => return self.answered_some(r.flow, r.at),
+            Some(_) if ep.traits.flags.has(FlowFlag::Shared) => return self.answered_some(r.flow, r.at),
             Some(x) => return self.extend_reply(x, r),
             // a server may speak first; but a flow that is older than the recording owes a reply
             None if side == Some(Side::Server) && met && !asked => return self.steps.unseen_reply(r.actor(), r.at),

@@ -4,6 +4,7 @@ use super::ProcessId;
 use super::runtime::{Nature, traits};
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Side};
+use crate::flags::{Flag, Flags};
 use crate::of_tasks::OfTasks;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
@@ -13,29 +14,41 @@ use wakepath_model::rows::{Life, TaskRow};
 const PARTNERS_MAX: usize = 100_000;
 
 /// What a task was ever seen to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Role {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Does {
     /// Takes requests.
-    pub takes: bool,
+    Take,
     /// Took a request while it had another of another flow.
-    pub multiplexes: bool,
+    Multiplex,
     /// Waited amid a request at the epoll descriptor that had given it the request: a loop, which may go on with others, or
     /// do something of its own.
-    pub waits_amid: bool,
+    WaitAmid,
     /// Replies to requests that another task took.
-    pub replies_foreign: bool,
+    ReplyForOthers,
     /// Another task replied to a request that it took.
-    pub gives_away: bool,
+    GiveAway,
     /// Replies to requests that it took.
-    pub replies_own: bool,
+    ReplyItself,
     /// Sends requests.
-    pub calls: bool,
+    Call,
+    /// io_uring carries its operations: the kernel receives ahead of the program.
+    UseRing,
 }
+
+impl Flag for Does {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+/// All that a task was ever seen to do.
+pub type Role = Flags<Does>;
 
 impl Role {
     /// Whether it may work on several requests at once, or on none, between two steps of one.
     pub fn is_loop(&self) -> bool {
-        self.multiplexes || self.waits_amid
+        self.has(Does::Multiplex) || self.has(Does::WaitAmid)
     }
 }
 
@@ -46,8 +59,6 @@ pub(crate) struct Task {
     process: ProcessId,
     pub(crate) role: Role,
     pub(crate) nature: Nature,
-    /// io_uring carries its operations: the kernel receives ahead of the program.
-    pub(crate) is_ring: bool,
 }
 
 /// How a process was started.
@@ -67,23 +78,36 @@ struct Leader {
     stands_in: bool,
 }
 
-/// Whether requests move between tasks of one kind: any of them may go on with any request.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moves {
-    /// Between its threads.
-    pub(crate) threads: bool,
-    /// Between tasks that were named late: what their threads did before says nothing of them.
-    pub(crate) named_late: bool,
+/// What is so of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum ProcessFlag {
+    /// It takes requests.
+    Serves,
+    /// It had several requests at once.
+    Concurrent,
+    /// Its requests move between its threads: any of them may go on with any request.
+    MovesBetweenThreads,
+    /// The same of tasks that were named late: what their threads did before says nothing of them.
+    MovesBetweenLateNamed,
+    /// It made several calls for one input that was handed over at rest.
+    ParallelAtRest,
+    /// It made several calls on one connection.
+    KeepsConnections,
+    /// It made several at once on one: there is always room for another.
+    SharesConnections,
+}
+
+impl Flag for ProcessFlag {
+    fn number(self) -> u8 {
+        self as u8
+    }
 }
 
 /// What was seen of a process that takes requests, or makes calls.
 #[derive(Default)]
 pub(crate) struct Process {
-    /// It takes requests.
-    pub(crate) serves: bool,
-    /// It had several requests at once.
-    pub(crate) is_concurrent: bool,
-    pub(crate) moves: Moves,
+    pub(crate) flags: Flags<ProcessFlag>,
     /// Since when it has tasks that were named late: who acted before is not known.
     pub(crate) named_since: Option<MonoNs>,
     /// How many requests it replied to, and the longest time in which it did (ns).
@@ -105,17 +129,11 @@ pub(crate) struct Calls {
     pub(crate) unasked_by_any: MonoNs,
     /// When there were more of them without an answer than requests open.
     pub(crate) fanned_out: MonoNs,
-    /// Several for one input that was handed over at rest.
-    pub(crate) are_parallel_at_rest: bool,
 }
 
 /// Connections on which it makes calls.
 #[derive(Default)]
 pub(crate) struct Connections {
-    /// It made several calls on one.
-    pub(crate) are_kept: bool,
-    /// It made several at once on one: there is always room for another.
-    pub(crate) are_shared: bool,
     /// By a connection on which calls are made: the one whose requests alone it serves.
     partners: FxHashMap<EndpointId, EndpointId>,
     /// The one that was used last.
@@ -254,7 +272,7 @@ impl Known {
 
     /// A process takes requests.
     pub(crate) fn serves(&mut self, process: ProcessId) {
-        self.at(process).serves = true;
+        self.at(process).flags.add(ProcessFlag::Serves);
         let name = self.starts.get(process.leader()).name;
         self.serving.extend(Some(name).filter(|n| *n != StrId::EMPTY));
     }

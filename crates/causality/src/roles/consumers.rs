@@ -6,6 +6,7 @@
 
 use super::habits::CASES_MIN;
 use crate::conditions::holds;
+use crate::flags::{Flag, Flags};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::{WaitRow, gaps};
@@ -15,13 +16,31 @@ const TASKS_MAX: usize = 10_000;
 /// Most futexes of one task; one that has more is no consumer.
 const FUTEXES_MAX: usize = 256;
 
+/// What is so of a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum ConsumerFlag {
+    /// It has no answer to what it asked last.
+    Asking,
+    /// A task of its process let it go on, or may have, elsewhere than at a futex.
+    Handed,
+    /// It let one that had slept since before its answer go on, elsewhere than at a futex.
+    HandsOn,
+}
+
+impl Flag for ConsumerFlag {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 /// What a task did since it first asked to wait for something that happens elsewhere.
 #[derive(Default)]
 struct Consumer {
+    flags: Flags<ConsumerFlag>,
     since: MonoNs,
     /// How often it asked after it had the answer to what it had asked before.
     rounds: u32,
-    is_asking: bool,
     /// How often it slept, and none of its process let it go on; when it did last, and before.
     slept: u32,
     answered: [MonoNs; 2],
@@ -29,8 +48,6 @@ struct Consumer {
     /// elsewhere.
     woken_at: FxHashSet<u64>,
     wakes_at: FxHashSet<u64>,
-    is_handed: bool,
-    hands_on: bool,
 }
 
 /// Tasks that may be such.
@@ -47,15 +64,18 @@ impl Consumers {
         if self.tasks.len() >= TASKS_MAX && !self.tasks.contains_key(&task) {
             return;
         }
-        let of =
-            self.tasks.entry(task).or_insert_with(|| Consumer { since: at, is_asking: true, ..Default::default() });
-        of.rounds += u32::from(!std::mem::replace(&mut of.is_asking, true));
+        let of = self.tasks.entry(task).or_insert_with(|| Consumer {
+            since: at,
+            flags: Flags::of(&[ConsumerFlag::Asking]),
+            ..Default::default()
+        });
+        of.rounds += u32::from(of.flags.insert(ConsumerFlag::Asking));
     }
 
     /// That was answered.
     pub(super) fn answered(&mut self, task: TaskId) {
         if let Some(of) = self.tasks.get_mut(&task) {
-            of.is_asking = false;
+            of.flags.set(ConsumerFlag::Asking, false);
         }
     }
 
@@ -87,8 +107,8 @@ impl Consumers {
         let is_one = holds("consumer.all_was_seen", !self.are_lossy)
             && holds("consumer.takes_no_requests", !serves)
             && holds("consumer.often", self.rounds(task) >= CASES_MIN)
-            && holds("consumer.is_handed_nothing", !of.is_handed && are_locks(&of.woken_at))
-            && holds("consumer.hands_nothing_on", !of.hands_on && are_locks(&of.wakes_at));
+            && holds("consumer.is_handed_nothing", !of.flags.has(ConsumerFlag::Handed) && are_locks(&of.woken_at))
+            && holds("consumer.hands_nothing_on", !of.flags.has(ConsumerFlag::HandsOn) && are_locks(&of.wakes_at));
         is_one.then_some(of.since)
     }
 
@@ -101,7 +121,7 @@ impl Consumers {
 impl Consumer {
     /// A wait of its own ended.
     fn waited(&mut self, r: &WaitRow, is_futex: bool, is_own: bool) {
-        self.is_handed |= r.gaps & (gaps::BEFORE | gaps::AFTER) != 0;
+        self.flags.add_if(ConsumerFlag::Handed, r.gaps & (gaps::BEFORE | gaps::AFTER) != 0);
         match (is_own, is_futex) {
             (false, _) => {
                 self.slept += 1;
@@ -109,9 +129,9 @@ impl Consumer {
             }
             (true, true) => {
                 self.woken_at.insert(r.arg0);
-                self.is_handed |= self.woken_at.len() > FUTEXES_MAX;
+                self.flags.add_if(ConsumerFlag::Handed, self.woken_at.len() > FUTEXES_MAX);
             }
-            (true, false) => self.is_handed = true,
+            (true, false) => self.flags.add(ConsumerFlag::Handed),
         }
     }
 
@@ -124,6 +144,6 @@ impl Consumer {
         if is_futex {
             self.wakes_at.insert(r.arg0);
         }
-        self.hands_on |= !is_futex || self.wakes_at.len() > FUTEXES_MAX;
+        self.flags.add_if(ConsumerFlag::HandsOn, !is_futex || self.wakes_at.len() > FUTEXES_MAX);
     }
 }

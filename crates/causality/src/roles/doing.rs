@@ -2,6 +2,7 @@
 
 use super::habits::{HabitId, Habits};
 use crate::exchange::ExId;
+use crate::flags::{Flag, Flags};
 use crate::process::ProcessId;
 use crate::process::dials::Dials;
 use crate::process::turn::Turn;
@@ -59,9 +60,30 @@ pub(super) struct Taken {
     pub(super) dialled_for: Option<ExId>,
 }
 
+/// What is so of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum TurnFlag {
+    /// Another call would have found a connection.
+    Spare,
+    /// No timer was due when a call was made.
+    CalledTimely,
+    /// A connection was made.
+    Dialled,
+    /// A connection was accepted.
+    Accepted,
+}
+
+impl Flag for TurnFlag {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 /// What an event loop did since it last waited for something to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Activity {
+    pub(super) flags: Flags<TurnFlag>,
     pub(super) turn: Turn,
     /// How many flows it sent requests on, or connected for one.
     pub(super) calls: u32,
@@ -69,13 +91,6 @@ pub(super) struct Activity {
     pub(super) last: (EndpointId, MonoNs),
     pub(super) taken: Taken,
     pub(super) promptness: Promptness,
-    /// Another call would have found a connection.
-    pub(super) has_spare: bool,
-    /// No timer was due when a call was made.
-    pub(super) has_called_timely: bool,
-    /// A connection was made, and one was accepted.
-    pub(super) has_dialled: bool,
-    pub(super) has_accepted: bool,
     pub(super) replied: Replied,
     pub(super) epoll: Epoll,
 }
@@ -99,17 +114,17 @@ impl Replied {
 impl Activity {
     /// What a turn that is over shows of habits.
     pub(super) fn tell(&self, habits: &mut Habits) {
-        let is_single = (self.turn.ready, self.calls) == (1, 1) && self.has_called_timely;
-        habits.case_if(HabitId::OneCall, is_single && self.has_spare);
-        habits.case_if(HabitId::OneCallDialled, is_single && self.has_dialled);
+        let is_single = (self.turn.ready, self.calls) == (1, 1) && self.flags.has(TurnFlag::CalledTimely);
+        habits.case_if(HabitId::OneCall, is_single && self.flags.has(TurnFlag::Spare));
+        habits.case_if(HabitId::OneCallDialled, is_single && self.flags.has(TurnFlag::Dialled));
         habits.case_if(HabitId::Asked, self.calls > 0 && self.turn.messages > 0);
         let is_alone = self.turn.ready == 1;
         habits.case_if(HabitId::OverWithReply, is_alone && self.replied == Replied::Freely);
         habits.case_if(HabitId::OverWithReplyDialled, is_alone && self.replied == Replied::WithoutSpare);
-        let only_accepts = self.has_accepted && self.turn.messages == 0;
+        let only_accepts = self.flags.has(TurnFlag::Accepted) && self.turn.messages == 0;
         habits.cases(HabitId::DialsWhenAsked, self.promptness.reads_behind);
         habits.case_if(HabitId::DialsWhenAsked, only_accepts && self.calls == 0);
-        habits.exception_if(HabitId::DialsWhenAsked, only_accepts && self.has_dialled);
+        habits.exception_if(HabitId::DialsWhenAsked, only_accepts && self.flags.has(TurnFlag::Dialled));
         habits.case_if(HabitId::Prompt, self.promptness.is_seen);
     }
 

@@ -1,9 +1,10 @@
 //! What is decided once all of a recording was seen.
 
+use super::Roles;
 use super::doing::UnderWay;
 use super::habits::HabitId;
-use super::{Role, Roles};
 use crate::of_tasks::OfTasks;
+use crate::process::known::{Does, ProcessFlag};
 use crate::process::runtime::Nature;
 
 impl Roles {
@@ -18,18 +19,18 @@ impl Roles {
             }
         }
         self.losses = merged;
-        let serving: Vec<_> = self.known.tasks().filter(|(_, t)| t.role.takes).collect();
+        let serving: Vec<_> = self.known.tasks().filter(|(_, t)| t.role.has(Does::Take)).collect();
         for (id, task) in serving {
             let process = self.process_of(id);
             self.known.serves(process);
-            let Role { gives_away, replies_own, replies_foreign, .. } = task.role;
+            let role = task.role;
             // one that replies to nothing reads for the others: they keep what they take
-            if gives_away && (replies_own || replies_foreign) {
-                let moves = &mut self.known.at(process).moves;
-                match task.nature {
-                    Nature::NamedLate => moves.named_late = true,
-                    Nature::Plain | Nature::Context => moves.threads = true,
-                }
+            if role.has(Does::GiveAway) && (role.has(Does::ReplyItself) || role.has(Does::ReplyForOthers)) {
+                let moves = match task.nature {
+                    Nature::NamedLate => ProcessFlag::MovesBetweenLateNamed,
+                    Nature::Plain | Nature::Context => ProcessFlag::MovesBetweenThreads,
+                };
+                self.known.at(process).flags.add(moves);
             }
         }
         self.loops_share_work();

@@ -2,6 +2,7 @@
 
 use super::{FUTEX, Roles};
 use crate::process::ProcessId;
+use crate::process::known::Does;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::{EndedBy, WaitRow};
 
@@ -20,7 +21,7 @@ impl Roles {
     pub fn futex(&mut self, r: &WaitRow) {
         let key = self.futex_of(r);
         if self.futexes.len() < FUTEXES_MAX || self.futexes.contains_key(&key) {
-            let takes = self.role(r.task).takes;
+            let takes = self.role(r.task).has(Does::Take);
             let (who, kinds) = self.futexes.entry(key).or_insert((r.task, [false; 2]));
             if *who != r.task {
                 *who = TaskId::UNKNOWN;
@@ -46,7 +47,8 @@ impl Roles {
     /// Since when a thread has been in a loop in which it asks for work; none where it has none, or may be given work otherwise.
     pub(crate) fn consumes_since(&self, task: TaskId) -> Option<MonoNs> {
         let (process, role) = (self.process_of(task), self.role(task));
-        self.consumers.since(task, role.takes || role.replies_foreign, |at| self.is_lock_at(process, at))
+        self.consumers
+            .since(task, role.has(Does::Take) || role.has(Does::ReplyForOthers), |at| self.is_lock_at(process, at))
     }
 
     /// In how many rounds of such a loop it could have been seen to be given work otherwise.

@@ -5,6 +5,7 @@ use super::habits::CASES_MIN;
 use crate::conditions::holds;
 use crate::exchange::Side;
 use crate::process::ProcessId;
+use crate::process::known::Does;
 use crate::process::runtime::Nature;
 use wakepath_model::ids::TaskId;
 
@@ -21,7 +22,7 @@ impl Roles {
         let role = self.role(task);
         let is_context = self.known.of_task(task).nature == Nature::Context;
         let is_alone = holds("leaving.one_at_a_time", !role.is_loop() && !is_context);
-        is_alone && holds("leaving.keeps_what_it_takes", !role.gives_away) && !self.is_among_migrating(task)
+        is_alone && holds("leaving.keeps_what_it_takes", !role.has(Does::GiveAway)) && !self.is_among_migrating(task)
     }
 
     /// Whether a server of this process (or, of a client's side, one that it asks) was seen to say something when nothing was asked, on a

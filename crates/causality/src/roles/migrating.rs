@@ -5,6 +5,7 @@ use super::doing::Doing;
 use crate::conditions::holds;
 use crate::exchange::Exchange;
 use crate::process::ProcessId;
+use crate::process::known::ProcessFlag;
 use crate::process::runtime::Nature;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::TaskId;
@@ -29,19 +30,19 @@ impl Roles {
         }
         let works_alone = |count: u32, is_told: bool| holds("turn.no_others_work", count < 2 || !is_told);
         let sharing = loops.into_iter().filter(|(_, (count, is_told))| !works_alone(*count, *is_told));
-        sharing.for_each(|(process, _)| self.known.at(process).moves.threads = true);
+        sharing.for_each(|(process, _)| self.known.at(process).flags.add(ProcessFlag::MovesBetweenThreads));
     }
 
     /// Whether tasks of the process that reply to requests give away some that they took: any may go on with any.
     pub fn is_migrating(&self, process: ProcessId) -> bool {
-        self.is_so(process, |p| p.moves.threads || p.moves.named_late)
+        self.is_so(process, ProcessFlag::MovesBetweenThreads) || self.is_so(process, ProcessFlag::MovesBetweenLateNamed)
     }
 
     /// The same of the tasks among which this one is: threads, or tasks that were named late.
     pub fn is_among_migrating(&self, task: TaskId) -> bool {
         let process = self.process_of(task);
         match self.is_named_late(task) {
-            true => self.is_so(process, |p| p.moves.named_late),
+            true => self.is_so(process, ProcessFlag::MovesBetweenLateNamed),
             false => self.is_migrating(process),
         }
     }

@@ -7,6 +7,9 @@ use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Side, Sign, Slab, Steps};
 use crate::process::ProcessId;
 use crate::process::dials::Dial;
+use crate::process::known::Does;
+use crate::process::known::ProcessFlag;
+use crate::roles::doing::TurnFlag;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::OPEN;
 
@@ -36,8 +39,8 @@ impl Steps for Roles {
         let role = &mut self.known.at_task(e.request.actor).role;
         match e.side {
             Side::Client => {
-                role.calls = true;
-                let takes = role.takes;
+                role.add(Does::Call);
+                let takes = role.has(Does::Take);
                 let p = self.known.at(process);
                 if !takes && let Some(open) = p.now.open {
                     if open == 0 {
@@ -48,8 +51,8 @@ impl Steps for Roles {
                 }
             }
             Side::Server => {
-                role.takes = true;
-                let multiplexes = role.multiplexes;
+                role.add(Does::Take);
+                let multiplexes = role.has(Does::Multiplex);
                 let Doing { activity, held, .. } = self.doing.or_default(e.request.actor);
                 activity.takes();
                 activity.taken = Taken { asked: e.flow, of: Some(x), answers: MonoNs(0), ..activity.taken };
@@ -62,7 +65,7 @@ impl Steps for Roles {
                 let open = p.now.open.get_or_insert(0);
                 self.habits.at(process).case_if(HabitId::Idle, *open == 0);
                 *open += 1;
-                p.is_concurrent |= *open > 1;
+                p.flags.add_if(ProcessFlag::Concurrent, *open > 1);
                 p.now.newest = Some(x);
                 if multiplexes {
                     // no more is asked of what it has
@@ -78,7 +81,10 @@ impl Steps for Roles {
                             || (o.is(ExchangeFlag::OpenEnded) && o.reply.start != OPEN))
                     }
                 });
-                self.known.at_task(e.request.actor).role.multiplexes = held.iter().any(|&h| xs.get(h).flow != e.flow);
+                self.known
+                    .at_task(e.request.actor)
+                    .role
+                    .set(Does::Multiplex, held.iter().any(|&h| xs.get(h).flow != e.flow));
                 held.push(x);
             }
         }
@@ -114,10 +120,10 @@ impl Steps for Roles {
             }
             let role = &mut self.known.at_task(task).role;
             if task == e.request.actor {
-                role.replies_own = true;
+                role.add(Does::ReplyItself);
             } else {
-                role.replies_foreign = true;
-                self.known.at_task(e.request.actor).role.gives_away = true;
+                role.add(Does::ReplyForOthers);
+                self.known.at_task(e.request.actor).role.add(Does::GiveAway);
             }
         }
     }
@@ -208,15 +214,15 @@ impl Steps for Roles {
         // the poll found the listener, with which there is nothing to go on; what is read of each new connection is another matter
         let activity = &mut self.doing.or_default(task).activity;
         activity.promptness.has_accepted = true;
-        activity.turn.ready =
-            activity.turn.ready.saturating_add(u32::from(std::mem::replace(&mut activity.has_accepted, true)));
+        let is_again = !activity.flags.insert(TurnFlag::Accepted);
+        activity.turn.ready = activity.turn.ready.saturating_add(u32::from(is_again));
     }
 
     fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
         let (of, process) = (self.maker(task, at), self.process_of(task));
         let dial = Dial { of, by: task, process, since: at, ..Dial::default() };
         if self.under_way.dials.begin(flow, dial) {
-            self.doing.or_default(task).activity.has_dialled = true;
+            self.doing.or_default(task).activity.flags.add(TurnFlag::Dialled);
             self.called(task, flow, at, true);
         }
     }
@@ -227,8 +233,8 @@ impl Steps for Roles {
         let p = self.known.at(process);
         p.unseen_until = p.unseen_until.max(at);
         // it had that request in hand all the while
-        p.is_concurrent |= is_beside_another;
-        self.known.at_task(task).role.multiplexes |= is_beside_another;
+        p.flags.add_if(ProcessFlag::Concurrent, is_beside_another);
+        self.known.at_task(task).role.add_if(Does::Multiplex, is_beside_another);
     }
 
     fn stray_reply(&mut self, _: TaskId, at: MonoNs) {

@@ -15,6 +15,7 @@
 
 use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
+use crate::attribution::state::Progress;
 use crate::conditions::holds;
 use crate::evidence::{Gap, Rule};
 use crate::exchange::{ExId, Slab};
@@ -43,7 +44,7 @@ impl Facts<'_> {
         if !is_known && !is_passed_on() || self.roles.is_ring(task) || self.is_lossy_since(xs.get(x), at) {
             return None;
         }
-        let is_open = !s.given && matches!(s.call.parent, Some(Parent::Open(Gap::Ambiguous)));
+        let is_open = !s.flags.has(Progress::Given) && matches!(s.call.parent, Some(Parent::Open(Gap::Ambiguous)));
         let are_not_all = s.call.candidates.as_ref().is_some_and(|s| s.are_not_all);
         let are_all = holds("awaited.by_an_open_request", !are_not_all);
         (is_open && are_all && self.is_candidate(x, call))

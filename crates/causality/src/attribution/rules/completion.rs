@@ -8,10 +8,13 @@
 
 use crate::attribution::facts::Facts;
 use crate::attribution::helper::{HelperEvent, JobStats};
+use crate::attribution::state::CallFlag;
+use crate::attribution::state::Progress;
 use crate::attribution::worker::Worker;
 use crate::conditions::holds;
 use crate::exchange::{ExId, Slab};
 use crate::finished::Parent;
+use crate::process::known::Does;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::WaitRow;
 
@@ -37,7 +40,10 @@ impl Facts<'_> {
         // who else could have made it was not looked at one by one
         let is_crowded = self.state(y).call.candidates.as_ref().is_some_and(|s| s.set.is_some());
         let state = self.state(x);
-        if is_crowded || !state.closed || !holds("completion.holder_called_nobody", state.request.holder_called < at) {
+        if is_crowded
+            || !state.flags.has(Progress::Closed)
+            || !holds("completion.holder_called_nobody", state.request.holder_called < at)
+        {
             return None;
         }
         let (began, ended) = (xs.get(y).request.taken, xs.get(y).reply.ended);
@@ -78,7 +84,10 @@ impl Facts<'_> {
         let (e, s) = (xs.get(y), self.state(y));
         let role = self.roles.role(e.request.actor);
         let is_undecided = s.call.parent == Some(Parent::Pending);
-        let is_helpers = s.call.replied && s.call.reply_task == e.request.actor && !role.takes && !role.replies_foreign;
+        let is_helpers = s.call.flags.has(CallFlag::Replied)
+            && s.call.reply_task == e.request.actor
+            && !role.has(Does::Take)
+            && !role.has(Does::ReplyForOthers);
         let helper = self.tasks.get(e.request.actor).filter(|_| is_undecided && is_helpers)?;
         helper.helper.completed_for(xs, y, e.request.taken, e.reply.ended)
     }
@@ -87,7 +96,7 @@ impl Facts<'_> {
     pub(in crate::attribution) fn keep_rivals(&mut self, xs: &Slab, y: ExId) {
         let (s, ended) = (self.state(y), xs.get(y).reply.ended);
         let Some(candidates) = s.call.candidates.as_ref().filter(|s| !s.few.is_empty()) else { return };
-        let is_over = |x: ExId| self.state(x).closed && xs.get(x).reply.ended < ended;
+        let is_over = |x: ExId| self.state(x).flags.has(Progress::Closed) && xs.get(x).reply.ended < ended;
         let others = candidates.few.iter().copied().filter(|&x| xs.is_live(x) && !is_over(x)).collect();
         self.state_mut(y).call.others = Some(others);
     }

@@ -14,6 +14,7 @@ use crate::attribution::helper::Woken;
 use crate::conditions::holds;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab};
+use crate::process::known::Does;
 use wakepath_model::rows::WaitRow;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
@@ -28,7 +29,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    let is_helper = !q.role.takes && !q.is_migrating() && holds("handoff.no_maker", q.born_of().is_none());
+    let is_helper = !q.role.has(Does::Take) && !q.is_migrating() && holds("handoff.no_maker", q.born_of().is_none());
     match q.worker.filter(|_| is_helper)?.helper.woken {
         Woken::For(x) if q.is_open(x) => Some(Kept::all_but_own()),
         _ => None,

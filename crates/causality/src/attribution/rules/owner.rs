@@ -15,6 +15,7 @@
 //! `accepts_and_dials`.
 
 use crate::attribution::facts::Facts;
+use crate::attribution::state::RequestFlag;
 use crate::conditions::holds;
 use crate::evidence::Rule;
 use crate::exchange::{ExId, Exchange, Slab};
@@ -70,7 +71,9 @@ impl Facts<'_> {
         let request = &self.state(x).request;
         // what was known of before was made before
         let since = request.calls.get(dial.calls_before..).unwrap_or_default();
-        request.overflow || dial.doubted.contains(&call.content.protocol) || since.iter().filter(is_like).any(is_later)
+        request.flags.has(RequestFlag::Overflow)
+            || dial.doubted.contains(&call.content.protocol)
+            || since.iter().filter(is_like).any(is_later)
     }
 
     /// The request whose a connection's first use is, by a call, and how that is known.

@@ -6,6 +6,7 @@
 use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::attribution::facts::Facts;
 use crate::evidence::{Rule, Strength};
+use crate::process::known::Does;
 use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
@@ -20,7 +21,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    let is_worker = q.role.replies_foreign && !q.role.takes && !q.is_migrating();
+    let is_worker = q.role.has(Does::ReplyForOthers) && !q.role.has(Does::Take) && !q.is_migrating();
     let x = q.facts.sole_of(q.xs, q.held()).filter(|_| is_worker)?;
     (!Facts::is_implicitly_ended(q.xs, x)).then_some(Kept::one(x))
 }

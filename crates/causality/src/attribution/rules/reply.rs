@@ -14,6 +14,7 @@
 
 use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
+use crate::attribution::state::CallFlag;
 use crate::conditions::holds;
 use crate::evidence::Rule;
 use crate::exchange::{ExId, Slab};
@@ -30,7 +31,7 @@ impl Facts<'_> {
         let Some(w) = self.tasks.get(r.task) else { return };
         let is_under_way = |y: &ExId| {
             let e = xs.get(*y);
-            let is_answered = self.state(*y).call.replied && e.reply.ended <= r.blocked;
+            let is_answered = self.state(*y).call.flags.has(CallFlag::Replied) && e.reply.ended <= r.blocked;
             e.request.began <= r.blocked && !is_answered
         };
         let mut calls = w.segment.iter().copied().filter(|&y| xs.is_live(y)).filter(is_under_way);
@@ -39,7 +40,7 @@ impl Facts<'_> {
             return;
         }
         let call = &mut self.state_mut(y).call;
-        call.is_slept_for |= call.replied && call.reply_task == r.by;
+        call.flags.add_if(CallFlag::SleptFor, call.flags.has(CallFlag::Replied) && call.reply_task == r.by);
     }
 
     /// A worker replies to `x`: which of its calls since its last reply were for that?
@@ -55,7 +56,8 @@ impl Facts<'_> {
             if !is_undecided || s.call.parent == Some(Parent::Of(x, Rule::Handoff)) {
                 continue;
             }
-            let has_waited = s.call.replied && (s.call.reply_task == task || s.call.is_slept_for);
+            let has_waited = s.call.flags.has(CallFlag::Replied)
+                && (s.call.reply_task == task || s.call.flags.has(CallFlag::SleptFor));
             // else the worker was busy before, and nothing is claimed anyway, unless what shows it was lost
             let is_since = xs.get(y).request.taken >= taken;
             let claimed = match is_since && has_waited {

@@ -7,11 +7,14 @@
 //! Counterexamples: `link.isolation/rest_mixed`, `rest_else`, `rest_pool`, `timer`.
 
 use crate::attribution::domain::Rest;
+use crate::attribution::domain::RestFlag;
 use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::attribution::facts::Facts;
+use crate::attribution::state::CallFlag;
 use crate::conditions::holds;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab};
+use crate::flags::Flags;
 use crate::lineage::is_over;
 use crate::process::ProcessId;
 use crate::process::turn::TIMER_GRAIN_NS;
@@ -54,7 +57,9 @@ impl Facts<'_> {
             None => self.on_flow(r.flow).iter().filter(is_of).min_by_key(|x| xs.get(**x).number).copied(),
         };
         let until = if self.last_poll.0 == r.task { self.last_poll.1 } else { 0 };
-        let rest = Rest { flows: [r.flow, EndpointId(0)], of, is_mixed: false, is_answered, until, at: r.at };
+        let mut flags = Flags::default();
+        flags.set(RestFlag::Answered, is_answered);
+        let rest = Rest { flows: [r.flow, EndpointId(0)], of, flags, until, at: r.at };
         let domain = self.domain_mut(process);
         domain.rest = Some(rest);
         domain.doubtful.get_or_insert_default();
@@ -79,7 +84,7 @@ impl Facts<'_> {
 
     /// Whether nothing of the answer to a call has come.
     fn is_asking(&self, xs: &Slab, y: ExId) -> bool {
-        self.is_open(xs, y) && !self.state(y).call.replied
+        self.is_open(xs, y) && !self.state(y).call.flags.has(CallFlag::Replied)
     }
 
     /// How many requests of a process wait at least for answers to calls of which only that is known: where each makes
@@ -104,7 +109,7 @@ impl Facts<'_> {
         let process = self.roles.process_of(task);
         if let Some(r) = self.rest_mut(process) {
             // what is not of the input came from inside: a request of the process to itself, or its reply
-            r.is_mixed |= x.is_none() || r.of != x && (r.of.is_some() || !r.is_given(flow));
+            r.flags.add_if(RestFlag::Mixed, x.is_none() || r.of != x && (r.of.is_some() || !r.is_given(flow)));
             r.of = x;
         }
     }
@@ -112,7 +117,7 @@ impl Facts<'_> {
     /// A call of the process ended, or a connection that was being made for one.
     pub(in crate::attribution) fn answered_at_rest(&mut self, process: ProcessId) {
         if let Some(r) = self.rest_mut(process) {
-            r.is_answered = true;
+            r.flags.add(RestFlag::Answered);
         }
     }
 
@@ -134,11 +139,12 @@ impl Facts<'_> {
     /// without rest some calls are nobody's in particular: those who made them wait for their answers all the same.
     pub(in crate::attribution) fn at_rest(&self, xs: &Slab, process: ProcessId, at: MonoNs) -> Option<ExId> {
         let r = self.domains.get(process.leader())?.rest.as_ref()?;
-        let x = r.of.filter(|&x| holds("rest.nothing_of_others", !r.is_mixed) && self.is_open(xs, x))?;
+        let x =
+            r.of.filter(|&x| holds("rest.nothing_of_others", !r.flags.has(RestFlag::Mixed)) && self.is_open(xs, x))?;
         if !holds("rest.no_timer_due", at.0.saturating_add(TIMER_GRAIN_NS) < r.until) {
             return None;
         }
-        if !r.is_answered {
+        if !r.flags.has(RestFlag::Answered) {
             return Some(x);
         }
         // one that sends its reply in parts goes on between them

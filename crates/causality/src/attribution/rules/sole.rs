@@ -18,6 +18,7 @@ use crate::attribution::facts::Facts;
 use crate::attribution::helper::Woken;
 use crate::conditions::holds;
 use crate::evidence::{Rule, Strength};
+use crate::process::known::Does;
 use wakepath_model::ids::TaskId;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
@@ -32,7 +33,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    let is_helper = !q.role.takes && !q.is_migrating();
+    let is_helper = !q.role.has(Does::Take) && !q.is_migrating();
     let is_handed_work = q.worker.filter(|_| is_helper)?.helper.is_handed_work;
     (is_handed_work && is_asked_by_one(q)).then_some(Kept::all_but_own())
 }

@@ -12,6 +12,7 @@
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Property, Question};
 use crate::conditions::holds;
 use crate::evidence::{Rule, Strength};
+use crate::process::known::Does;
 use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
@@ -26,15 +27,15 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    let is_reader = q.role.gives_away && !q.role.replies_own && !q.role.replies_foreign;
+    let is_reader = q.role.has(Does::GiveAway) && !q.role.has(Does::ReplyItself) && !q.role.has(Does::ReplyForOthers);
     if !q.is_thread() || !holds("thread.keeps_what_it_takes", !is_reader) {
         return None;
     }
     match q.facts.sole_of(q.xs, q.held()) {
-        Some(x) if !q.role.replies_foreign || holds("thread.read_whole", q.xs.get(x).is_received()) => {
+        Some(x) if !q.role.has(Does::ReplyForOthers) || holds("thread.read_whole", q.xs.get(x).is_received()) => {
             Some(Kept::one(x))
         }
-        None if !q.role.replies_foreign => {
+        None if !q.role.has(Does::ReplyForOthers) => {
             // several of one flow, each with an identifier: which it works on does not show
             let is_any = !q.held().is_empty();
             is_any.then_some(Kept { requests: Keeps::Those(Property::Held), own: false, before: false })

@@ -10,6 +10,7 @@
 use crate::attribution::exclusion::{ExclusionRule, Kept, Property, Question};
 use crate::conditions::holds;
 use crate::evidence::Strength;
+use crate::process::known::Does;
 use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
@@ -28,7 +29,7 @@ fn keeps(q: &Question) -> Option<Kept> {
         () if q.is_loop() => !q.is_ring() && holds("waiting.never_several", !q.facts.roles.is_parallel(q.process)),
         () => {
             let is_single = holds("waiting.never_several", !q.facts.roles.fans_out(q.process));
-            (q.is_migrating() || q.role.takes) && is_single
+            (q.is_migrating() || q.role.has(Does::Take)) && is_single
         }
     };
     is_single.then(|| Kept::those(Property::GoesOn))
