@@ -15,7 +15,7 @@ pub(crate) enum Caller {
     Live,
     /// Call so much of this node.
     Linked(u64, u32),
-    /// Nobody's request did.
+    /// No request did.
     Root,
     /// It is not known which request did.
     Orphan(Gap),

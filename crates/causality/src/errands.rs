@@ -70,7 +70,7 @@ struct Helper {
     under_way: u32,
     /// It called for who made it.
     has_called_for_maker: bool,
-    /// The last one's answer has begun, and it resumed nobody since who could be who asked.
+    /// The last one's answer has begun, and it resumed no task since who could be who asked.
     is_answered: bool,
 }
 

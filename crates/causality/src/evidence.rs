@@ -169,7 +169,7 @@ pub enum Gap {
     BeforeRecording,
     /// The message's borders are not known.
     Borders,
-    /// Several requests use a connection at once, and nobody knows its protocol: which reply is whose is not known.
+    /// Several requests use a connection at once, and its protocol is not known: which reply is whose is not known.
     Shared,
     /// It asked another process on a pipe that several use, or by a queue: what was done for it there is not followed.
     Unfollowed,

@@ -39,14 +39,14 @@ const ASKING_MAX: usize = 1 << 16;
 /// How many exchanges of a connection that several requests share stay open: to lines of a log there may never be a reply.
 const SHARED_MAX: usize = 32;
 
-/// Whose bytes are sent after a request that has no reply yet, where nobody knows the protocol.
+/// Whose bytes are sent after a request that has no reply yet, whose protocol is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum More {
     /// They are more of that request.
     OfIt,
     /// Another's: they begin a request of their own.
     OfAnother,
-    /// Nobody knows.
+    /// It is not known.
     Unknown,
 }
 
@@ -58,7 +58,7 @@ pub trait Steps {
     fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs);
     /// More of the request was received (server) by this task.
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
-    /// A task sends on a client's flow, of a protocol that nobody knows, before there is a reply to `y`.
+    /// A task sends on a client's flow, of an unknown protocol, before there is a reply to `y`.
     fn sends_more(&mut self, _: &Slab, _y: ExId, _: TaskId, _: MonoNs) -> More {
         More::OfIt
     }
@@ -67,7 +67,7 @@ pub trait Steps {
     /// More of the reply was received (client) by this task.
     fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
     /// A message told what an exchange is that began before its protocol was known.
-    fn told(&mut self, _: &Slab, _: ExId) {}
+    fn identified(&mut self, _: &Slab, _: ExId) {}
     /// A task reads from a flow whose messages overlap: frames that may let another request go on.
     fn read_frames(&mut self, _: TaskId) {}
     /// The reply is complete, or will never be.
@@ -87,7 +87,7 @@ pub trait Steps {
     /// A task asks another process on a pipe that several use: what that does for it is not followed.
     fn unfollowed(&mut self, _: &Slab, _: TaskId, _: MonoNs) {}
     /// A process moved request bytes in which the borders of requests are not known, on a connection with several requests at once:
-    /// any of its open requests may have made calls that nobody saw.
+    /// any of its open requests may have made calls that were not recorded.
     fn unread(&mut self, xs: &Slab, process: ProcessId, at: MonoNs);
     /// Its client closed the flow amid a call: it waits for the rest of the reply no longer.
     fn gave_up(&mut self, _: &Slab, _y: ExId, _: TaskId) {}
@@ -99,7 +99,7 @@ pub trait Steps {
     /// nothing was asked.
     fn pushed(&mut self, _process: ProcessId, _: Side) {}
     /// A client was told something that answers no request.
-    fn told_unasked(&mut self, _process: ProcessId, _: MonoNs) {}
+    fn message_unasked(&mut self, _process: ProcessId, _: MonoNs) {}
     /// Whether a push was ever seen of it: then turns do not tell what answers what.
     fn pushes(&self, _process: ProcessId, _: Side) -> bool {
         false
@@ -385,13 +385,13 @@ impl<S: Steps> Engine<S> {
         }
     }
 
-    /// What a client sent into a flow that was over: nobody will answer it.
+    /// What a client sent into a flow that was over: it gets no answer.
     fn met_its_end(&mut self, flow: EndpointId, at: MonoNs) {
         self.ended(flow, at, true);
         self.end(flow, at);
     }
 
-    /// An operation on a flow of which nobody knows yet which end it is.
+    /// An operation on a flow of which it is not known yet which end it is.
     fn moved_by_either(&mut self, r: &OpRow, sent: bool) {
         let is_first = self.eps.at(r.flow, r.at).early.is_none();
         if is_first && self.eps.has_gone(r.flow) {

@@ -39,7 +39,7 @@ pub struct Done {
     pub calls: Vec<(Exchange, Rule)>,
     /// Whose doing it was (of a client's exchange).
     pub parent: Option<Gap>,
-    /// It is a call that nobody's request made.
+    /// It is a call that no request made.
     pub is_root_call: bool,
     /// Calls that may belong to it and could not be told.
     pub doubts: u32,
@@ -62,7 +62,7 @@ pub struct Calls {
     pub linked: u64,
     /// Left open: several requests could have made them, or something is missing.
     pub open: u64,
-    /// Made by nobody's request that was open.
+    /// Made by no request that was open.
     pub own: u64,
     /// Too many of one request.
     pub beyond: u64,

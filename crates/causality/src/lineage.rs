@@ -52,7 +52,7 @@ pub(crate) enum Basis {
 pub(crate) struct Line {
     /// The request.
     pub(crate) of: ExId,
-    /// The task itself replies to it, or was made by that one after the reply: what it does after that is nobody's.
+    /// The task itself replies to it, or was made by that one after the reply: what it does after that is of no request.
     pub(crate) answers: bool,
     /// Why.
     pub(crate) basis: Basis,
@@ -371,7 +371,7 @@ impl Lineage {
     }
 
     /// A message told what a request is that a task took.
-    pub(crate) fn told(&mut self, xs: &Slab, x: ExId) {
+    pub(crate) fn identified(&mut self, xs: &Slab, x: ExId) {
         let e = xs.get(x);
         if e.side == Side::Server && e.request.actor != e.request.task {
             self.streams.took(&self.births, x, e);

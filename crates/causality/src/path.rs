@@ -478,7 +478,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Whether a call was answered on a connection whose other end is recorded, where its request was not found. What its server
-    /// did for it is missing then. On another host that may be since nobody recorded there at that time.
+    /// did for it is missing then. On another host that may be since nothing was recorded there at that time.
     fn is_served_unseen(&self, call: &Half) -> bool {
         let (e, host) = (&call.exchange, call.host);
         e.is(ExchangeFlag::Replied)

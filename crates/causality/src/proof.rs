@@ -49,7 +49,7 @@ pub enum Outcome {
     Linked(Rule),
     /// The process opened the connection for that request.
     Owned(Rule),
-    /// Nobody's request that was open.
+    /// No request that was open.
     Own,
     /// Several are left, or something is missing.
     Open(Gap),

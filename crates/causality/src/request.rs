@@ -46,7 +46,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Whether nobody watches its server, as far as is known: a server's side that cannot be told from others' may be watched.
+    /// Whether no vantage watches its server, as far as is known: a server's side that cannot be told from others' may be watched.
     pub fn is_unwatched(&self) -> bool {
         self.callee.is_none() && !self.caller.as_ref().is_some_and(|h| h.exchange.is_on_shared_connection())
     }
@@ -86,7 +86,7 @@ pub struct Wire {
     /// What leads from its clock to that of the span's own side (the server where watched, else the caller); `None` where
     /// nothing relates the two closely.
     pub offset_ns: Option<i64>,
-    /// The span's caller is what passed here: nobody watches who asked.
+    /// The span's caller is what passed here: no vantage watches who asked.
     pub is_caller: bool,
     /// First packet of the request.
     pub request_first: MonoNs,

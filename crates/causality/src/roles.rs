@@ -92,7 +92,7 @@ impl Roles {
     }
 
     /// A call begins: more of them without an answer than requests that could make them show that a request makes several
-    /// at once, or that some are nobody's.
+    /// at once, or that some are of no request.
     fn asks(&mut self, x: ExId, e: &Exchange, process: ProcessId, dial: Option<Dial>) {
         let p = self.known.at(process);
         let asked =
@@ -262,7 +262,7 @@ impl Roles {
 
     /// Whether requests of a process with loops may go on after their reply.
     pub fn may_go_on_answered(&self, process: ProcessId) -> bool {
-        let (replied, after) = self.behind_replies(process);
+        let (replied, after) = self.after_replies(process);
         let is_known = after == 0 && (replied >= HabitId::OverWithReply.min_cases() || self.often_has_none(process));
         self.calls_of_its_own(process) || !is_known
     }
@@ -277,7 +277,7 @@ impl Roles {
 
     /// How often one could have been seen to make a call after its reply.
     pub fn answered_cases(&self, process: ProcessId) -> u32 {
-        self.behind_replies(process).0.max(self.habits.of(process, HabitId::Idle).cases)
+        self.after_replies(process).0.max(self.habits.of(process, HabitId::Idle).cases)
     }
 
     /// In how many turns something that a loop of the process, or of its siblings, put off while it took other inputs could have been
@@ -299,11 +299,11 @@ impl Roles {
     }
 
     /// In how many turns a call after a reply could have been seen, and in how many one was.
-    fn behind_replies(&self, process: ProcessId) -> (u32, u32) {
+    fn after_replies(&self, process: ProcessId) -> (u32, u32) {
         let [own, dialled, beside] =
             [HabitId::OverWithReply, HabitId::OverWithReplyDialled, HabitId::OverWithReplyBesideOthers]
                 .map(|id| self.habits.of(process, id));
-        // where no connection is used again, nobody waits for one
+        // where no connection is used again, no task waits for one
         let dials = !self.keeps_connections(process);
         // where requests move between tasks, a call beside an open request says nothing, and then neither does one that was not made
         let is_handed_over = beside.exceptions > 0 || dials && dialled.exceptions > own.exceptions;
@@ -376,7 +376,7 @@ impl Roles {
     }
 
     /// Whether tasks of the process that take no requests were seen to make calls when it had none open: what they do may
-    /// be nobody's then.
+    /// be of no request then.
     pub fn calls_unasked(&self, process: ProcessId) -> bool {
         self.is_seen_last(process, |calls| calls.unasked)
     }
@@ -392,7 +392,7 @@ impl Roles {
         self.is_seen_last(process, |calls| calls.fanned_out)
     }
 
-    /// Whether a process ever made a call when it had no request open: what it does may be nobody's.
+    /// Whether a process ever made a call when it had no request open: what it does may be of no request.
     pub fn calls_of_its_own(&self, process: ProcessId) -> bool {
         self.is_seen_last(process, |calls| calls.unasked_by_any)
     }

@@ -5,7 +5,7 @@
 //! a recording finds them, since only its end shows what it was.
 //!
 //! What a goroutine borrows amid an item, such as a connection that another worker sets free, looks like an item of that one's, too:
-//! some day it hands something back to just that one. Items of such a type are **lent** where nobody ever took one but amid another item.
+//! some day it hands something back to just that one. Items of such a type are **lent** where none was ever taken but amid another item.
 
 use crate::conditions::holds;
 use crate::flags::{Flag, Flags};

@@ -22,12 +22,12 @@ struct Left {
 }
 
 impl Left {
-    /// The one request, where nobody else is left.
+    /// The one request, where no other is left.
     fn one(&self, q: &Question) -> Option<ExId> {
         self.requests.only().filter(|&x| !self.own && !self.before && q.is_open(x))
     }
 
-    fn is_nobody(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.requests.is_empty() && !self.own && !self.before
     }
 }
@@ -54,8 +54,8 @@ pub(super) fn judge(q: &Question, rules: &[ExclusionRule], uses_habits: bool) ->
     let habit = left(q, rules, Strength::Habit);
     match habit.one(q) {
         Some(x) => Verdict::By(x, habit.rule),
-        // nobody is left: a habit was broken, and says nothing
-        None if habit.is_nobody() => undecided(q, &shown),
+        // none is left: a habit was broken, and says nothing
+        None if habit.is_empty() => undecided(q, &shown),
         None => undecided(q, &habit),
     }
 }
@@ -67,8 +67,8 @@ fn undecided(q: &Question, left: &Left) -> Verdict {
     open.are_not_all = may_be_own || left.before || open.few.len() < left.requests.few.len();
     match () {
         () if left.before => Verdict::Open(Gap::BeforeRecording, open),
-        () if open.is_empty() && !left.is_nobody() => Verdict::Own,
-        // who is nobody's by all rules: one of them was deceived, and any may have made it
+        () if open.is_empty() && !left.is_empty() => Verdict::Own,
+        // who is of no request by all rules: one of them was deceived, and any may have made it
         () if open.is_empty() => Verdict::Open(Gap::Ambiguous, Candidates { are_not_all: true, ..q.open_candidates() }),
         () => Verdict::Open(Gap::Ambiguous, open),
     }

@@ -22,7 +22,7 @@ pub(super) struct Domain {
     pub(super) helper_heard: MonoNs,
     /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
     /// server pushed, or what was put into a queue.
-    pub(super) told: MonoNs,
+    pub(super) notified: MonoNs,
     /// Which of its requests bear which identifiers.
     pub(super) bearers: Bearers,
     /// Calls that any of several requests could have made, where it was ever given an input so.

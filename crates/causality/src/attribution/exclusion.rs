@@ -225,9 +225,9 @@ impl<'q> Question<'q> {
     pub(super) fn is_shared(&self, scope: SetId) -> bool {
         let is_exact = match scope {
             SetId::Open(_) => true,
-            SetId::Free(_) => !self.facts.may_be_behind(),
+            SetId::Free(_) => !self.facts.may_wait_for_turn(),
             SetId::Held(_) => self.worker.is_some_and(|w| w.held.foreign == 0),
-            SetId::FreeHeld(_) => !self.facts.may_be_behind() && self.worker.is_some_and(|w| w.held.foreign == 0),
+            SetId::FreeHeld(_) => !self.facts.may_wait_for_turn() && self.worker.is_some_and(|w| w.held.foreign == 0),
         };
         let many = self.facts.members(scope).len();
         is_exact && many >= self.facts.shared_from() && !self.needs_rivals(many)
@@ -294,7 +294,7 @@ impl Property {
 }
 
 impl Kept {
-    /// This request and nobody else.
+    /// This request and no other.
     pub(super) fn one(x: ExId) -> Kept {
         Kept { requests: Keeps::These(SmallVec::from_slice(&[x])), own: false, before: false }
     }

@@ -159,7 +159,7 @@ impl<'a> Facts<'a> {
     /// Whether a request waits for something outside its process, as far as is known: for the answer to a call or for a
     /// connection, or, pipelined, for the request before it on its flow.
     pub(super) fn is_waiting(&self, xs: &Slab, x: ExId) -> bool {
-        !self.is_free(x) || self.is_behind(xs, x)
+        !self.is_free(x) || self.waits_for_turn(xs, x)
     }
 
     /// Whether connections are kept by a process, so that a request that waits for its own may be given another's before.
@@ -176,7 +176,7 @@ impl<'a> Facts<'a> {
 
     /// Whether a pipelined request waits for the one before it on its flow: it was an input of its own, and nothing was
     /// done for it then. Not where messages bear an identifier, since those are served in any order.
-    fn is_behind(&self, xs: &Slab, x: ExId) -> bool {
+    fn waits_for_turn(&self, xs: &Slab, x: ExId) -> bool {
         let e = xs.get(x);
         let process = self.state(x).process;
         let is_before = |y: &ExId| self.state(*y).process == process && xs.get(*y).number < e.number;
@@ -186,7 +186,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Whether a request may wait for the one before it on its flow.
-    pub(super) fn may_be_behind(&self) -> bool {
+    pub(super) fn may_wait_for_turn(&self) -> bool {
         self.puts_off && self.shared_flows > 0
     }
 
@@ -194,7 +194,7 @@ impl<'a> Facts<'a> {
     /// something else begins) may also be followed by more calls.
     pub(super) fn runnable(&self, xs: &Slab, process: ProcessId) -> impl Iterator<Item = ExId> {
         let free = self.members(SetId::Free(process)).iter().copied();
-        free.filter(move |&x| !self.is_behind(xs, x))
+        free.filter(move |&x| !self.waits_for_turn(xs, x))
     }
 
     /// Whether one read took another request too that is still open (from a TLS record, or where reads are not made short):

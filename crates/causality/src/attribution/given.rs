@@ -33,7 +33,7 @@ struct Accepted {
 enum GivenFlag {
     /// A reply was taken, or a call ended without one. What that set free (a place in a pool), another may have waited for.
     Answered,
-    /// A reply was taken to a call that nobody's request made.
+    /// A reply was taken to a call that no request made.
     Own,
     /// Something was taken of which it is not known whose it is.
     Unknown,
@@ -217,7 +217,7 @@ impl Given {
         self.writes_for
     }
 
-    /// Whether it was given the answer to a call that nobody's request made.
+    /// Whether it was given the answer to a call that no request made.
     pub(super) fn is_own(&self) -> bool {
         self.flags.has(GivenFlag::Own)
     }

@@ -38,7 +38,7 @@ pub(super) enum HelperEvent {
 pub(super) struct JobStats {
     /// They made no call.
     pub(super) callless: u32,
-    /// After a call of theirs nobody was woken: another call may have been the same job's. Less than 0 where wake-ups
+    /// After a call of theirs no task was woken: another call may have been the same job's. Less than 0 where wake-ups
     /// are told that it had counted as missing.
     pub(super) unsignalled: i32,
     /// After their call who waited was woken.
@@ -56,7 +56,7 @@ impl JobStats {
         self.at_once = self.at_once.saturating_add(seen.at_once);
     }
 
-    /// Whether the signs say little of whose a job was. Where ends that wake nobody are more than exceptions (who waits for
+    /// Whether the signs say little of whose a job was. Where ends that wake no task are more than exceptions (who waits for
     /// a result may not sleep yet when it is there), requests hear of the last of their jobs alone, and sleep proves
     /// nothing. Where they are exceptions, no job may be without a call.
     pub(super) fn say_little(&self) -> bool {
@@ -64,7 +64,7 @@ impl JobStats {
         unsignalled > 0 && (self.callless > 0 || unsignalled.saturating_mul(EXCEPTIONS) > self.signalled)
     }
 
-    /// Whether too few were seen to tell whether ends that wake nobody are exceptions: one more would not be.
+    /// Whether too few were seen to tell whether ends that wake no task are exceptions: one more would not be.
     pub(super) fn are_few(&self) -> bool {
         self.unsignalled.unsigned_abs().saturating_add(1).saturating_mul(EXCEPTIONS) > self.signalled
     }
@@ -110,7 +110,7 @@ impl HelperState {
         let is_next = |mark: Option<HelperEvent>| matches!(mark, Some(HelperEvent::Idle | HelperEvent::Call));
         let signalled = call.filter(|_| is_woke(Some(mark)));
         let unsignalled = call.is_some() && is_next(Some(mark));
-        // told late: until now nobody seemed to be woken
+        // told late: until now no task seemed to be woken
         let is_late = signalled.is_some() && is_next(after);
         let is_callless =
             is_woke(Some(mark)) && (is_woke(before) || before == Some(HelperEvent::Idle) || is_woke(after));

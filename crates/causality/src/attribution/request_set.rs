@@ -36,7 +36,7 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// These requests and nobody else.
+    /// These requests and no other.
     pub(super) fn these(few: Requests) -> Candidates {
         Candidates { few, ..Candidates::default() }
     }
@@ -214,7 +214,7 @@ impl Doubts {
         from < self.lossy_to
     }
 
-    /// How many from one to another are nobody's in particular, and the first few of them.
+    /// How many from one to another are of no request in particular, and the first few of them.
     pub(super) fn count(&self, from: u64, to: u64, most: usize) -> (u32, Vec<Rc<OpenCall>>) {
         let (mut count, mut shown) = (0, Vec::new());
         let (from, to) = (from.max(self.first) - self.first, to.max(self.first) - self.first);

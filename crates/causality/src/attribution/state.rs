@@ -136,7 +136,7 @@ impl RequestDoubts {
 pub(super) enum CallFlag {
     /// It counts as outstanding of its request.
     Counted,
-    /// Its process closed the connection: nobody waits for the rest of the reply.
+    /// Its process closed the connection: no task waits for the rest of the reply.
     GivenUp,
     /// It was made by a helper while its process had but one request open, and not of the helper's own accord.
     OneCandidate,
@@ -157,7 +157,7 @@ impl Flag for CallFlag {
 pub(super) struct CallState {
     pub(super) flags: Flags<CallFlag>,
     pub(super) parent: Option<Parent>,
-    /// Who could have made it; nobody else where that is empty.
+    /// Who could have made it; none where that is empty.
     pub(super) candidates: Option<Box<Candidates>>,
     /// Its number at the set of candidates.
     pub(super) number: u64,

@@ -70,7 +70,7 @@ impl<F: Finished> Attribution<'_, F> {
     /// what came of it, and who did the work is not known.
     fn may_have_waited_for_a_queue(&self, xs: &Slab, x: ExId) -> bool {
         let State { process, request, .. } = self.facts.state(x);
-        let told = self.facts.domains.get(process.leader()).map_or(MonoNs(0), |d| d.told);
+        let told = self.facts.domains.get(process.leader()).map_or(MonoNs(0), |d| d.notified);
         let is_put =
             |&y: &ExId| xs.is_live(y) && xs.get(y).content.queued.is_queued() && xs.get(y).request.began < told;
         told != MonoNs(0) && request.calls.iter().any(is_put)
@@ -223,7 +223,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             }
             (Some(Parent::Root), Parent::Of(..)) => More::OfAnother,
             (Some(Parent::Root), Parent::Root) => More::OfIt,
-            // it is at the same work until it replies; and what is nobody's is in nobody's path
+            // it is at the same work until it replies; and what is of no request is in no path
             (Some(Parent::Pending), Parent::Pending) | (_, Parent::Root) if is_same_actor => More::OfIt,
             (_, Parent::Of(x, _)) => {
                 self.facts.state_mut(x).request.doubts.count += 1;
@@ -252,7 +252,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         let claims = self.watched(task, |facts| facts.claim_segment(xs, x, task, at));
         self.claim(xs, claims);
-        // from here on it holds the request: a partial reply may be followed by more calls. Where a thread took it in nobody's name, and
+        // from here on it holds the request: a partial reply may be followed by more calls. Where a thread took it in no task's name, and
         // replies in another's, it may go on with it in nobody's
         if task == e.reply.task || e.request.actor != e.request.task {
             self.take_input(xs, x, task, at);
@@ -294,10 +294,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         };
         self.facts.took_at_rest(task, xs.get(y).flow, of);
         self.facts.answered_at_rest(self.facts.roles.process_of(task));
-        // nobody goes on with what a consumer gets
+        // no task goes on with what a consumer gets
         if xs.get(y).awaits() && self.facts.roles.consumes_since(task).is_none() {
             let process = self.facts.roles.process_of(task);
-            self.facts.domain_mut(process).told = at;
+            self.facts.domain_mut(process).notified = at;
         }
         if self.facts.is_helper(task) {
             let process = self.facts.roles.process_of(task);
@@ -318,8 +318,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
     }
 
-    fn told(&mut self, xs: &Slab, x: ExId) {
-        self.facts.lineage.told(xs, x);
+    fn identified(&mut self, xs: &Slab, x: ExId) {
+        self.facts.lineage.identified(xs, x);
     }
 
     fn read_frames(&mut self, task: TaskId) {
@@ -415,7 +415,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
                 refusals.push(refusal);
             }
         }
-        // nobody waits for it any more
+        // no task waits for it any more
         self.flow_gone(xs, flow);
     }
 
@@ -500,8 +500,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
     }
 
-    fn told_unasked(&mut self, process: ProcessId, at: MonoNs) {
-        self.facts.domain_mut(process).told = at;
+    fn message_unasked(&mut self, process: ProcessId, at: MonoNs) {
+        self.facts.domain_mut(process).notified = at;
     }
 
     fn pushes(&self, process: ProcessId, side: Side) -> bool {

@@ -6,7 +6,7 @@
 //! on its end. Who made the other process asks; else who spoke first. Messages are told by turns.
 //!
 //! A lane with several writers or readers, which answers go back for, is not followed: whose words are whose does not show. What is
-//! written to it may be a call ([`Moved::Unfollowed`]). Where nothing ever comes back nobody waits for an answer, and it is none.
+//! written to it may be a call ([`Moved::Unfollowed`]). Where nothing ever comes back no task waits for an answer, and it is none.
 
 use super::record::Side;
 use super::{Engine, Steps};

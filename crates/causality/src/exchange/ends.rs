@@ -152,7 +152,7 @@ pub(super) enum FlowFlag {
     MissedReply,
     /// Messages were missed: what is whose is not known until the flow ends.
     UnclearBorders,
-    /// Several requests use it at once, and nobody knows its protocol: which reply is whose is not known.
+    /// Several requests use it at once, and its protocol is not known: which reply is whose is not known.
     Shared,
     /// Turns alone pair its messages, and its server also says something unasked: what answers what is not known.
     Unpaired,

@@ -132,7 +132,7 @@ impl<S: Steps> Engine<S> {
     }
 
     /// Another request begins on a flow where only turns pair, and those before it are not answered. A server that works on one at a
-    /// time is done with them. Of any other nobody can tell which of them an answer is for.
+    /// time is done with them. Of any other it is not known which of them an answer is for.
     pub(super) fn goes_unanswered(&mut self, flow: EndpointId, at: MonoNs) {
         let Some(ep) = self.eps.get(&flow) else { return };
         for x in ep.open.clone() {

@@ -47,7 +47,7 @@ impl<S: Steps> Engine<S> {
     pub fn message(&mut self, r: &MessageRow) {
         let ep = self.eps.at(r.flow, r.at);
         ep.traits.flags.add_if(FlowFlag::Interleaves, r.witness_kind.interleaves());
-        let Some(is_request) = ep.direction_of(r) else { return self.told_unasked(r) };
+        let Some(is_request) = ep.direction_of(r) else { return self.message_unasked(r) };
         let Some(side) = ep.side else { return };
         let early = ep.early.take().map(|early| *early);
         if let Some(Early { sent, last, .. }) = early {
@@ -91,7 +91,7 @@ impl<S: Steps> Engine<S> {
             let is_last = |e: &Exchange| e.reply.start == ep.replies.explained_to && e.is(ExchangeFlag::OpenEnded);
             let is_open = missed && ep.open.iter().any(|&x| is_last(self.xs.get(x)));
             if ep.replies.is_overdue(r.at) || missed && !ep.replies.may_end_at(r.start, r.at, is_open) {
-                self.become_murky(r.flow, r.at);
+                self.lose_borders(r.flow, r.at);
                 return;
             }
         }
@@ -114,7 +114,7 @@ impl<S: Steps> Engine<S> {
 
     /// A message that neither asks nor answers. Where turns alone would pair it, no turn of its process does from here on. What is told
     /// before the first request may answer one from before the recording.
-    fn told_unasked(&mut self, r: &MessageRow) {
+    fn message_unasked(&mut self, r: &MessageRow) {
         let Some(ep) = self.eps.get(&r.flow).filter(|_| r.role == MessageRole::Unsolicited) else { return };
         let may_answer = ep.traits.flags.has(FlowFlag::Older) && !ep.traits.flags.has(FlowFlag::Requested);
         let (process, is_clients) = (self.steps.process_of(ep.user()), ep.side == Some(Side::Client));
@@ -122,7 +122,7 @@ impl<S: Steps> Engine<S> {
             self.steps.pushed(process, if r.sent == 1 { Side::Server } else { Side::Client });
         }
         if r.sent == 0 && is_clients {
-            self.steps.told_unasked(process, r.at);
+            self.steps.message_unasked(process, r.at);
         }
     }
 
@@ -188,7 +188,7 @@ impl<S: Steps> Engine<S> {
             .copied()
             .filter(|&x| {
                 let e = self.xs.get(x);
-                // others of its flow may begin before it ends, unless nobody follows it
+                // others of its flow may begin before it ends, unless no part follows it
                 let may_go_on = interleaves && e.reply.end == OPEN;
                 (e.is(ExchangeFlag::OpenEnded) && e.reply.start != OPEN && !may_go_on)
                     || (e.is_by_direction() && Some(x) != early)
@@ -202,7 +202,7 @@ impl<S: Steps> Engine<S> {
             self.goes_unanswered(flow, r.at);
         }
         if !self.end_missed_reply(flow, r.at) || !self.end_uncaptured_reply(flow, r.at) {
-            self.become_murky(flow, r.at);
+            self.lose_borders(flow, r.at);
             self.call_unseen(flow, side);
             return;
         }
@@ -220,8 +220,8 @@ impl<S: Steps> Engine<S> {
         e.flags.set(ExchangeFlag::OneWay, one_way);
         let x = match early {
             Some(x) => {
-                self.xs.get_mut(x).is_told(e);
-                self.steps.told(&self.xs, x);
+                self.xs.get_mut(x).identify(e);
+                self.steps.identified(&self.xs, x);
                 x
             }
             None => self.begin(flow, e, r.at),
@@ -307,7 +307,7 @@ impl<S: Steps> Engine<S> {
         let Some(x) = found else { return };
         let Some(ep) = self.eps.get_mut(&r.flow) else { return };
         if !is_request_dir && r.how != MessageEndHow::NotKnown && ep.replies.leaves_gap(r.start, r.end) {
-            self.become_murky(r.flow, r.at);
+            self.lose_borders(r.flow, r.at);
             return;
         }
         let reached = ep.replies.spans.last().map_or(0, |s| s.end);
@@ -340,7 +340,7 @@ impl<S: Steps> Engine<S> {
             MessageEndHow::NotKnown => {}
             MessageEndHow::Lost => {
                 e.flags.add(ExchangeFlag::OpenEnded);
-                // nobody follows it any more
+                // no part follows it any more
                 if ep.traits.flags.has(FlowFlag::Interleaves) {
                     e.reply.end = r.start;
                 } else {
@@ -365,9 +365,9 @@ impl<S: Steps> Engine<S> {
         }
     }
 
-    /// From here on nobody can tell whose reply is whose on this flow. One exchange stays open for all that may still
+    /// From here on it is not known whose reply is whose on this flow. One exchange stays open for all that may still
     /// be asked on it, so that nothing is claimed past it.
-    fn become_murky(&mut self, flow: EndpointId, at: MonoNs) {
+    fn lose_borders(&mut self, flow: EndpointId, at: MonoNs) {
         let Some(ep) = self.eps.get_mut(&flow) else { return };
         ep.traits.flags.add(FlowFlag::UnclearBorders);
         let open: Vec<ExId> = ep.open.iter().copied().collect();

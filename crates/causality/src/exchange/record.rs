@@ -237,7 +237,7 @@ impl Exchange {
     }
 
     /// A request that was begun by direction is this one, of which a message tells: who took it, and when, stands.
-    pub(crate) fn is_told(&mut self, by: Exchange) {
+    pub(crate) fn identify(&mut self, by: Exchange) {
         let opening = self.client.opening.take();
         let taken = std::mem::take(&mut self.request);
         let received_to = taken.received_to.max(by.request.received_to);
@@ -285,7 +285,7 @@ impl Exchange {
         self.is_by_direction() || self.request.received_to >= self.request.end
     }
 
-    /// A call on a connection that several requests use at once, in a protocol that nobody knows: its server may have taken
+    /// A call on a connection that several requests use at once, in an unknown protocol: its server may have taken
     /// another's bytes for more of it, and another's reply for its own.
     pub fn is_on_shared_connection(&self) -> bool {
         self.side == Side::Client && self.is(ExchangeFlag::UnclearBorders) && self.is_by_direction()

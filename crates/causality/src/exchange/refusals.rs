@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, TaskId};
 use wakepath_model::rows::{FlowStateRow, OpRow, Reset, TcpState};
 
-/// Most refusals kept whose call was not seen yet: those of tasks that nobody watches never are.
+/// Most refusals kept whose call was not seen yet: those of tasks that no vantage watches never are.
 const EARLY_MAX: usize = 1024;
 
 /// Linux's error numbers.

@@ -79,7 +79,7 @@ impl<S: Steps> Engine<S> {
         }
     }
 
-    /// A reply on a connection that several requests share: whose it is, and what it ends, nobody can tell.
+    /// A reply on a connection that several requests share: whose it is, and what it ends, is not known.
     fn answered_some(&mut self, flow: EndpointId, at: MonoNs) {
         let open = self.eps.get(&flow).map(|ep| ep.open.clone()).unwrap_or_default();
         for x in open {
@@ -87,7 +87,7 @@ impl<S: Steps> Engine<S> {
         }
     }
 
-    /// Ends an exchange whose reply nobody can tell from others': all that is known of its time is when it was sent.
+    /// Ends an exchange whose reply cannot be told from others': all that is known of its time is when it was sent.
     fn give_up(&mut self, flow: EndpointId, x: ExId, at: MonoNs) {
         let e = self.xs.get_mut(x);
         e.reply.ended = e.request.taken;

@@ -32,7 +32,7 @@ impl Roles {
         let may_be_anothers = now.and_then(|n| n.newest).is_some_and(|y| y != x && is_after(y));
         let has_others = now.and_then(|n| n.open).is_some_and(|open| open > 1);
         let habits = self.habits.at(process);
-        // that it was for `x` is no case: mostly nobody else waited for a connection
+        // that it was for `x` is no case: mostly no other waited for a connection
         habits.exception_if(HabitId::DialsForOne, is_first && dialled_for.is_some_and(|of| of != x));
         let is_anothers = maker.is_some_and(|maker| maker != x) || is_after(x);
         match (is_one, is_anothers) {

@@ -1,5 +1,5 @@
 //! Goroutines that a request makes and does not wait for: each makes all its calls after the end of that request, and ends with the last
-//! answer. Such calls are nobody's.
+//! answer. Such calls are of no request.
 //!
 //! A worker that the first request starts waits for work before it ends, if it does. One such task, and none of its process counts. Nor
 //! where goroutines call before the end of the requests that made them: by what they do the two are not to be told apart, and one that

@@ -3,7 +3,7 @@
 //! What an asyncio server makes when it accepts a connection makes the reader and the task that serves it. A worker of a pool has
 //! nothing in common with a connection's reader but what it has with those of others, too.
 //!
-//! uvloop reads in nobody's name, so that its readers have no maker. There the moment tells: the task was made after the accept of its
+//! uvloop reads in no task's name, so that its readers have no maker. There the moment tells: the task was made after the accept of its
 //! connection, before the process accepted another one and before it read anything there. A pool's workers were made before the
 //! accepts of most connections. Where several connections are accepted at once, it is not known for which the task was made.
 
@@ -36,10 +36,10 @@ struct Accept {
 impl Accept {
     /// Whether what was made at a moment was made for this connection; nothing where it may have been for one that came with it.
     fn is_for(&self, made: MonoNs) -> Option<bool> {
-        let is_behind = holds("served.made_behind_its_accept", made > self.at);
+        let is_after = holds("served.made_behind_its_accept", made > self.at);
         let is_before = holds("served.made_before_its_first_byte", made < self.read);
         let is_alone = holds("served.accepted_alone", made < self.next);
-        if is_behind && is_before { is_alone.then_some(true) } else { Some(false) }
+        if is_after && is_before { is_alone.then_some(true) } else { Some(false) }
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Promptness {
     /// It has accepted a connection and taken nothing since: one that it makes now may be for that.
     pub(super) has_accepted: bool,
     /// How often it took something then.
-    pub(super) reads_behind: u32,
+    pub(super) reads_after_accept: u32,
 }
 
 /// What a loop took in its turn.
@@ -122,7 +122,7 @@ impl Activity {
         habits.case_if(HabitId::OverWithReply, is_alone && self.replied == Replied::Freely);
         habits.case_if(HabitId::OverWithReplyDialled, is_alone && self.replied == Replied::WithoutSpare);
         let only_accepts = self.flags.has(TurnFlag::Accepted) && self.turn.messages == 0;
-        habits.cases(HabitId::DialsWhenAsked, self.promptness.reads_behind);
+        habits.cases(HabitId::DialsWhenAsked, self.promptness.reads_after_accept);
         habits.case_if(HabitId::DialsWhenAsked, only_accepts && self.calls == 0);
         habits.exception_if(HabitId::DialsWhenAsked, only_accepts && self.flags.has(TurnFlag::Dialled));
         habits.case_if(HabitId::Prompt, self.promptness.is_seen);
@@ -147,7 +147,7 @@ impl Activity {
     pub(super) fn takes(&mut self) {
         self.turn.takes();
         self.promptness.since_call += 1;
-        self.promptness.reads_behind += u32::from(std::mem::take(&mut self.promptness.has_accepted));
+        self.promptness.reads_after_accept += u32::from(std::mem::take(&mut self.promptness.has_accepted));
         self.replied = Replied::No;
     }
 }

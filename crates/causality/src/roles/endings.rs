@@ -23,8 +23,8 @@ impl Roles {
     }
 
     /// Whether a logical task, or what made it, was told to work for others.
-    pub(crate) fn is_told_for_others(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.logical_tasks.is_told_for_others(lineage, task)
+    pub(crate) fn is_reported_for_others(&self, lineage: &Lineage, task: TaskId) -> bool {
+        self.logical_tasks.is_reported_for_others(lineage, task)
     }
 
     /// Whether a task of the process that was made for a request, and did not reply to it, was seen to hand on to another.
@@ -53,8 +53,8 @@ impl Roles {
     }
 
     /// Whether a runtime tells when a logical task ends that was made for a request.
-    pub(crate) fn is_end_told(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.logical_tasks.is_end_told(lineage, task)
+    pub(crate) fn is_end_reported(&self, lineage: &Lineage, task: TaskId) -> bool {
+        self.logical_tasks.is_end_reported(lineage, task)
     }
 
     /// Whether a logical task that was made for a request, and what is between, ended with that.

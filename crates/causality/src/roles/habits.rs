@@ -57,7 +57,7 @@ pub(crate) enum HabitId {
     /// A connection has a task of its own, which replies to all its requests. A case: one that replied again. An exception: one that
     /// replied on several.
     OneTaskReplies,
-    /// Who takes up a request calls for nobody else until the reply. A case: all its calls since the last reply came after it had taken
+    /// Who takes up a request calls for no other request until the reply. A case: all its calls since the last reply came after it had taken
     /// the request up. An exception: one came before.
     CallsForOne,
     /// Who takes an item hands back what came of it, and does nothing for others meanwhile. A case: one called meanwhile. Exceptions show
@@ -347,7 +347,7 @@ mod tests {
     ];
 
     #[test]
-    fn nobody_learns_what_a_sibling_does_not_keep_to() {
+    fn no_process_learns_what_a_sibling_does_not_keep_to() {
         let some: [(&[HabitId], &[HabitId]); 11] = [
             (&[Prompt], &[]),
             (&[OneCall], &[OneCall, OneCallDialled]),

@@ -15,7 +15,7 @@ const UNKNOWN_NS: u64 = 5_000_000_000;
 
 impl Roles {
     /// Whether a task is done with its request when it takes another one, or closes its connection: it works on one at a time, and
-    /// nobody goes on in its stead.
+    /// no task goes on in its stead.
     ///
     /// Counterexamples: `link.leaving/counter_leaves_a_loop`, `counter_leaves_a_reader`.
     pub fn turns_away(&self, task: TaskId) -> bool {

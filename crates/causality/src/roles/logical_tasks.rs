@@ -33,7 +33,7 @@ enum Is {
     /// It works for several requests at once, or for one after the end of what it was made for.
     ForOthers,
     /// Its runtime told that it works for others: it handed on what came of it, or of what it made.
-    ToldForOthers,
+    ReportedForOthers,
     /// It was made after a reply, by the one that replied, and called.
     CallingAfterReply,
     /// It was made for a request which did not wait for it.
@@ -76,7 +76,7 @@ pub(super) struct LogicalTasks {
     replied: FxHashMap<RequestKey, Replied>,
     tasks: FxHashMap<TaskId, Seen>,
     /// A task was told to work for others.
-    are_some_told: bool,
+    are_some_reported: bool,
     /// The last one of each connection.
     last: FxHashMap<EndpointId, TaskId>,
     /// On which connection each replied, and what those have in common with who reads there.
@@ -111,7 +111,7 @@ impl LogicalTasks {
     }
 
     /// Whether a runtime tells when a logical task ends that was made for a request.
-    pub(super) fn is_end_told(&self, lineage: &Lineage, task: TaskId) -> bool {
+    pub(super) fn is_end_reported(&self, lineage: &Lineage, task: TaskId) -> bool {
         self.ends.are_told(lineage, task)
     }
 
@@ -126,11 +126,11 @@ impl LogicalTasks {
     }
 
     /// Whether a logical task, or what made it, was told to work for others. Of one whose makers are too many it is not known.
-    pub(super) fn is_told_for_others(&self, lineage: &Lineage, task: TaskId) -> bool {
+    pub(super) fn is_reported_for_others(&self, lineage: &Lineage, task: TaskId) -> bool {
         let mut line = std::iter::once(task).chain(lineage.makers(task).map(|(maker, _)| maker));
-        let is_told = |task| self.is(task, Is::ToldForOthers);
+        let is_told = |task| self.is(task, Is::ReportedForOthers);
         let is_known = |task: &TaskId| is_told(*task) || lineage.has_requests(*task);
-        self.are_some_told && line.find(is_known).is_none_or(is_told)
+        self.are_some_reported && line.find(is_known).is_none_or(is_told)
     }
 
     /// A goroutine of a process got an item from another. `is_errand`: it is a task whose runtime tells who set it going.
@@ -234,8 +234,8 @@ impl LogicalTasks {
     }
 
     /// A message told what a request is that a task took.
-    pub(super) fn told(&mut self, xs: &Slab, x: ExId) {
-        self.lineage.told(xs, x);
+    pub(super) fn identified(&mut self, xs: &Slab, x: ExId) {
+        self.lineage.identified(xs, x);
     }
 
     /// A logical task serves a stream.
@@ -278,7 +278,7 @@ impl LogicalTasks {
         self.errands.called(e, habits);
     }
 
-    /// A task calls after the end of the request that it was made for: whether it may be one for which nobody waits.
+    /// A task calls after the end of the request that it was made for: whether it may be one for which no task waits.
     fn may_be_background(&mut self, task: TaskId, process: ProcessId) -> bool {
         let is_made = !matches!(self.lineage.of(task, MonoNs(u64::MAX)), Known::Nothing);
         if !is_made || !self.ends.are_told(&self.lineage, task) {
@@ -395,7 +395,7 @@ impl LogicalTasks {
         self.connection_tasks.accepted(flow, process, at);
     }
 
-    /// Operations were lost: connections may have been accepted that nobody saw.
+    /// Operations were lost: connections may have been accepted that were not recorded.
     pub(super) fn lost_accepts(&mut self) {
         self.connection_tasks.lost_accepts();
     }
@@ -406,7 +406,7 @@ impl LogicalTasks {
         self.connection_tasks.gone(flow);
     }
 
-    /// The recording ends: of what was made for a request that is open yet, nobody saw whether it works on after its end.
+    /// The recording ends: of what was made for a request that is open yet, it was not seen whether it works on after its end.
     pub(super) fn ended(&mut self, xs: &Slab, habits: &mut HabitTable) {
         let made_for_open: Vec<TaskId> = self.lineage.made_for_open(xs).collect();
         made_for_open.into_iter().for_each(|task| self.note(task, Is::ForOthers));
@@ -416,7 +416,7 @@ impl LogicalTasks {
                 habits.at(process).exception_if(HabitId::EndsWithRequest, true);
             }
         }
-        // of these nobody saw how they end
+        // of these it was not seen how they end
         for seen in self.tasks.values().filter(|seen| !seen.is.has(Is::ForOthers)) {
             if let Some(process) = seen.spawned_in {
                 habits.at(process).exception_if(HabitId::EndsWithRequest, true);
@@ -432,8 +432,8 @@ impl LogicalTasks {
         }
         self.ends.task(&self.lineage, r);
         if r.what == Life::ForOthers {
-            self.note(r.task, Is::ToldForOthers);
-            self.are_some_told = true;
+            self.note(r.task, Is::ReportedForOthers);
+            self.are_some_reported = true;
         }
         if r.what == Life::Exit {
             self.tenures.ended(r.task);
@@ -457,7 +457,7 @@ impl LogicalTasks {
     pub(super) fn finish(&mut self, habits: &mut HabitTable) {
         self.tasks.retain(|_, seen| {
             *seen = Seen { is: seen.is, ..Seen::default() };
-            [Is::ForOthers, Is::ToldForOthers, Is::Background].into_iter().any(|what| seen.is.has(what))
+            [Is::ForOthers, Is::ReportedForOthers, Is::Background].into_iter().any(|what| seen.is.has(what))
         });
         let is_for_others = |task: TaskId| self.tasks.get(&task).is_some_and(|seen| seen.is.has(Is::ForOthers));
         self.replied.retain(|_, replied| {

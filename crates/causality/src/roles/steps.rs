@@ -163,8 +163,8 @@ impl Steps for Roles {
         }
     }
 
-    fn told(&mut self, xs: &Slab, x: ExId) {
-        self.logical_tasks.told(xs, x);
+    fn identified(&mut self, xs: &Slab, x: ExId) {
+        self.logical_tasks.identified(xs, x);
     }
 
     fn read_frames(&mut self, task: TaskId) {

@@ -58,7 +58,7 @@ impl Wires<'_> {
         list.retain(|c| nodes.get(c).is_some_and(|c| n.begin <= c.worked_until()));
         for &c_id in list.iter() {
             let c = &nodes[&c_id];
-            // who watches a server sees every call that it makes, and calls of nobody else
+            // who watches a server sees every call that it makes, and calls of no other
             if c_id == id || c.elsewhere.server_watched != n.elsewhere.client_watched && lossy.is_empty() {
                 continue;
             }

@@ -1,11 +1,11 @@
 //! A loop read the answer to a call of unknown origin, and with that went on to reply to X: X waited for that answer.
 //!
-//! Habit: that X waited for the answer does not say that nobody else asked for it (a batch, a single flight). But wherever the
+//! Habit: that X waited for the answer does not say that no other request asked for it (a batch, a single flight). But wherever the
 //! maker of such a call was known, it was the one that went on.
 //!
 //! Condition: that answer was all that the loop was given; or it took nothing between the answer and the reply, and its process
 //! was often seen to pass answers on so where it was given more. No timer was due, and X was among those that could have made the
-//! call: open requests, and nobody else. One that was answered has no reply left that would tell; nor has the program itself,
+//! call: open requests, and no other. One that was answered has no reply left that would tell; nor has the program itself,
 //! where it was ever seen to call of its own accord. And no thread of the process may have left it a result in memory, which would be
 //! one more thing that it was given.
 //!

@@ -1,4 +1,4 @@
-//! A task for which its request does not wait: what it calls after the end of that is nobody's.
+//! A task for which its request does not wait: what it calls after the end of that is of no request.
 //!
 //! asyncio: a task that another one made after its reply, as FastAPI's background tasks do where a call has a time limit. Habit: who made it
 //! was itself made for its request, replied to that alone, and had no other. The task calls but once in the whole recording: one that
@@ -23,7 +23,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     strength: Strength::Habit,
     rank: 1,
     keeps,
-    // what it keeps is nobody's: the request is over
+    // what it keeps is of no request: the request is over
     names: None,
     seen_at: NO_MOMENT,
     cases: Some(|q| q.facts.roles.background_cases(q.task, q.process)),

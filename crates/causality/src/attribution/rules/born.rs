@@ -5,7 +5,7 @@
 //! Condition: who made it had one request at a time, whose end had not come (a connection's task may read its first request
 //! itself, and makes tasks for all that follow), and what was made never did anything for another request, nor after its own's
 //! end, in the whole recording, which saw that end: a worker that the first request starts lives on. What the one that
-//! replied does after its reply is nobody's; of what it makes there [`super::background`] speaks. Where the runtime tells when its tasks end
+//! replied does after its reply is of no request; of what it makes there [`super::background`] speaks. Where the runtime tells when its tasks end
 //! (Go), [`super::spawned`] speaks instead.
 //!
 //! Nor may any such task of its process have been seen to hand on what came of its call to another request: a worker that requests start when
@@ -55,11 +55,11 @@ impl Facts<'_> {
         }
         let Known::Of(line) = self.lineage.of(task, at) else { return None };
         let is_for_it_alone = holds("born.never_for_others", !self.roles.works_for_others(task));
-        let is_handed_on = self.roles.is_told_for_others(&self.lineage, task);
+        let is_handed_on = self.roles.is_reported_for_others(&self.lineage, task);
         let is_for_it_alone = is_for_it_alone && holds("born.hands_nothing_on", !is_handed_on);
         let is_worker = !line.answers && self.roles.hands_on(self.roles.process_of(task));
         let is_for_it_alone = is_for_it_alone && holds("born.none_hands_on", !is_worker);
-        let is_told = line.basis == Basis::Seen && self.roles.is_end_told(&self.lineage, task);
+        let is_told = line.basis == Basis::Seen && self.roles.is_end_reported(&self.lineage, task);
         let basis = if is_told { Basis::EndsWithIt } else { line.basis };
         let is_its = !is_told || holds("spawned.ended_in_time", self.roles.ended_in_time(&self.lineage, task));
         (is_for_it_alone && is_its).then_some(Line { basis, ..line })

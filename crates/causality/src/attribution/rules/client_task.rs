@@ -31,7 +31,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
         }
         let mut requests: Requests = q.asking().map(of).collect::<Option<_>>()?;
         requests.retain(|&mut x| q.is_open(x));
-        // what was asked for one that was answered meanwhile is nobody's
+        // what was asked for one that was answered meanwhile is of no request
         let own = requests.is_empty();
         Some(Kept { requests: Keeps::These(requests), own, before: false })
     },

@@ -22,7 +22,7 @@ impl Facts<'_> {
     /// The request that a helper finished a job of when it was done with call `y`: it then woke the task that held
     /// it. That task must have waited for the result and not for what the helper set free besides (a connection of a
     /// pool), so it made no call itself from then on. And whoever else could have made the call must be accounted for:
-    /// a job whose end wakes nobody leaves no sign, and the end of the helper's next one would be taken for it.
+    /// a job whose end wakes no task leaves no sign, and the end of the helper's next one would be taken for it.
     /// Its request was over, or
     ///
     /// - its holder slept all the while from the answer to the waking: the end of its piece would have woken it; or

@@ -1,7 +1,7 @@
 //! A thread that asks a queue for work in a loop of its own works for no request of its process.
 //!
 //! Habit: since it first asked to wait for something that happens elsewhere (an item of a list, a record of a topic), no task of its process
-//! let it go on but at a lock, and it let none go on. So nobody handed it a job meanwhile, and no request waits for what it does. At least
+//! let it go on but at a lock, and it let none go on. So no task handed it a job meanwhile, and no request waits for what it does. At least
 //! eight rounds, in each of which it slept until somebody outside of its process answered. A request that came before the loop began may
 //! have begun it. One that puts a job into memory, which the thread takes without ever having to wait for one, would look the same.
 //!
@@ -19,7 +19,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     strength: Strength::Habit,
     rank: 1,
     keeps,
-    // what it keeps is nobody's
+    // what it keeps is of no request
     names: None,
     seen_at: NO_MOMENT,
     cases: Some(|q| q.facts.roles.rounds(q.task)),

@@ -88,7 +88,7 @@ impl Facts<'_> {
     }
 
     /// How many requests of a process wait at least for answers to calls of which only that is known: where each makes
-    /// one call at a time, as many as there are such calls. 0 where that is not so, or where calls may be nobody's.
+    /// one call at a time, as many as there are such calls. 0 where that is not so, or where calls may be of no request.
     fn waiting_unknown(&self, xs: &Slab, process: ProcessId, at: MonoNs) -> usize {
         let roles = self.roles;
         let several = roles.is_parallel_at_rest(process) || roles.fans_out(process);
@@ -104,7 +104,7 @@ impl Facts<'_> {
         self.domains.get_mut(process.leader()).and_then(|d| d.rest.as_mut())
     }
 
-    /// A task took something of a request from `flow`; `None` where nobody knows of which.
+    /// A task took something of a request from `flow`; `None` where it is not known of which.
     pub(in crate::attribution) fn took_at_rest(&mut self, task: TaskId, flow: EndpointId, x: Option<ExId>) {
         let process = self.roles.process_of(task);
         if let Some(r) = self.rest_mut(process) {
@@ -136,7 +136,7 @@ impl Facts<'_> {
     /// The request for which all is done in a process: that of the input. After the end of a call only where no other
     /// could be gone on with, since that may set free what another one waits for inside the program; where requests make
     /// several calls at once, one that has calls under way may wait for that too. After an input that was handed over
-    /// without rest some calls are nobody's in particular: those who made them wait for their answers all the same.
+    /// without rest some calls are of no request in particular: those who made them wait for their answers all the same.
     pub(in crate::attribution) fn at_rest(&self, xs: &Slab, process: ProcessId, at: MonoNs) -> Option<ExId> {
         let r = self.domains.get(process.leader())?.rest.as_ref()?;
         let x =
@@ -149,7 +149,7 @@ impl Facts<'_> {
         }
         // one that sends its reply in parts goes on between them
         let is_other = |y: &ExId| *y != x && !is_over(xs.get(*y));
-        // each of them waits for an answer, though nobody knows which for which
+        // each of them waits for an answer, though it is not known which for which
         let most = self.waiting_unknown(xs, process, at);
         let is_alone = match self.roles.is_parallel_at_rest(process) {
             true => self.open(process).iter().copied().filter(is_other).nth(most).is_none(),
