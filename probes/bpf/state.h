@@ -539,10 +539,13 @@ static __always_inline void mark_socket(struct cpu_state *c, u64 flow, u32 seq, 
 		c->sk_site = c->softirq || c->irq ? 0 : call_site(bpf_get_current_task_btf());
 }
 
-/* Whether a socket was marked in the interrupt or call that goes on now. Most calls end without a program to take the mark away. */
+/* Whether a socket was marked in the interrupt or call that goes on now. Most calls end without a program to take the mark away. A task
+ * that has ended closed its sockets before it wakes its parent, in the same call. */
 static __always_inline bool is_marked(struct cpu_state *c)
 {
-	return c->sk_cookie && (!c->sk_site || c->sk_site == call_site(bpf_get_current_task_btf()));
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return c->sk_cookie && (!c->sk_site || (c->sk_site == call_site(task) && !task->exit_state));
 }
 
 static __always_inline void learn_regs(struct task_struct *task)

@@ -103,6 +103,26 @@ fn names_what_ended_each(backend: &str) -> bool {
 }
 
 #[test]
+fn a_child_that_closed_a_connection_ends_its_parents_wait_itself() {
+    for backend in BACKENDS {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let port = listener.local_addr().expect("it has an address").port();
+        let Some(rec) = record(backend, &[]) else {
+            return;
+        };
+        let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; read -t 0.2 -u 3");
+        let mut child = std::process::Command::new("bash").args(["-c", &script]).spawn().expect("bash is there");
+        let _kept = listener.accept().expect("it connects");
+        child.wait().expect("it is our child");
+        let (parent, number) = (gettid(), child.id() as i32);
+        let trace = rec.stop();
+        let waits = trace.slept_in(parent, libc::SYS_wait4);
+        let w = waits.iter().max_by_key(|w| w.at.0 - w.blocked.0).expect("it slept");
+        assert_eq!((w.cause, w.by), (EndedBy::Task, trace.task(number)), "{backend}: {w:?}");
+    }
+}
+
+#[test]
 fn a_disk_wait_names_the_disk_or_who_stood_in() {
     let Some(rec) = record("auto", &[]) else {
         return;
