@@ -59,7 +59,6 @@ pub const CONDITIONS: &[Condition] = &[
     is("errand.resumes_who_asked", "a client's task that is woken in this way resumes who woke it, and nobody else"),
     is("fork.never_waited", "the new task did not wait for other work since it was made"),
     is("handed.lent_amid_others", "items of this type are lent, as connections of a pool are, and are no work"),
-    is("handed.no_call_behind", "the task made no call after it sent the result"),
     is("handed.nothing_else_was_handed_back", "the task handed back nothing else"),
     is("handed.nothing_else_was_taken", "the task took no other work meanwhile"),
     is("handed.nothing_was_handed_to_others", "the task handed no result to others meanwhile"),

@@ -258,9 +258,8 @@ impl Tenures {
             later.amid.retain(|(taken, _)| *taken != item.taken);
             kinds.alone |= if later.amid.is_empty() { later.kind } else { 0 };
         }
-        // what it did after the sending is not for it
-        let is_whole = holds("handed.nothing_else_was_handed_back", !item.flags.has(ItemFlag::Mixed))
-            && holds("handed.no_call_behind", item.called <= sent);
+        // what it did after the sending is not for it: its tenure ends there
+        let is_whole = holds("handed.nothing_else_was_handed_back", !item.flags.has(ItemFlag::Mixed));
         if may_be_lent {
             gave_more(&mut taker.items);
             taker.items.iter_mut().filter(|i| i.taken <= sent).for_each(|i| i.lent |= item.kind);
