@@ -40,8 +40,9 @@ struct {
 /* Up to MAX_IOV of `count` buffers. A read of user memory costs some 100 ns however short it is, so the array is read at once. */
 static __always_inline u32 take_some(void *dst, u32 done, u32 room, u64 iov, u64 count)
 {
-	u32 bytes = (count < MAX_IOV ? count : MAX_IOV) * sizeof(struct user_iovec), zero = 0, i;
+	u32 bytes = (count < MAX_IOV ? count : MAX_IOV) * sizeof(struct user_iovec), zero = 0;
 	struct buffers *b = bpf_map_lookup_elem(&looked_at, &zero);
+	int i;
 
 	asm volatile("" : "+r"(bytes));
 	if (!b || bytes > sizeof(*b) || bpf_probe_read_user(b, bytes, (void *)iov))

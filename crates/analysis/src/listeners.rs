@@ -68,7 +68,7 @@ fn starved_of(host: &Host) -> Vec<Starved> {
     found.into_values().collect()
 }
 
-/// The TCP listeners of watched processes that were seen full, by host and port. Memory: what listens, and the connections
+/// The TCP listeners that were seen full, by host and port. Memory: what listens, and the connections
 /// that were asked for more than once.
 pub fn filled(folder: &Folder) -> Vec<Filled> {
     let mut out: Vec<Filled> = folder.hosts().iter().flat_map(of_host).collect();

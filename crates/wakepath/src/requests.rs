@@ -10,10 +10,12 @@ use wakepath_analysis::held_replies::{HeldReplies, held_replies};
 use wakepath_analysis::listeners::{Filled, Starved, filled, starved};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
+use wakepath_analysis::selected::Selected;
 use wakepath_analysis::selection::{Placed, Selection};
 use wakepath_causality::path::Request;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
+use wakepath_model::ids::TaskId;
 use wakepath_model::rows::Table;
 use wakepath_present::requests::RequestsView;
 use wakepath_present::text::Style;
@@ -75,7 +77,10 @@ fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
     if is_all {
         kinds.refused = refused;
         let who = |f: &Filled| format!("{}:{}", names.program(f.host, f.task), f.port);
-        kinds.full_queues = filled(folder).into_iter().map(|f| (who(&f), f)).collect();
+        // a listener is told of by whoever connects, and its holder need not be selected
+        let selected = Selected::read(folder);
+        let is_selected = |f: &Filled| f.task == TaskId::UNKNOWN || selected.has(f.host, names.tgid(f.host, f.task));
+        kinds.full_queues = filled(folder).into_iter().filter(is_selected).map(|f| (who(&f), f)).collect();
         let who = |s: &Starved| format!("{}:{}", names.program(s.host, s.task), s.port);
         kinds.starved = starved(folder).into_iter().map(|s| (who(&s), s)).collect();
         kinds.held_replies = held(folder, &names);

@@ -93,10 +93,11 @@ static void commit(void *slot, u64 position, u16 bytes, u8 kind, u8 sub)
 #include "frames.h"
 
 static _Thread_local struct followed one;
+static _Thread_local struct buffers buffers;
 
 static void *bpf_map_lookup_elem(void *map, const void *key)
 {
-	return map == &rings ? here->ring : map == &followed_frames ? (void *)&one : 0;
+	return map == &rings ? here->ring : map == &followed_frames ? (void *)&one : map == &looked_at ? (void *)&buffers : 0;
 }
 
 u64 host_flow_state_bytes(void)

@@ -91,6 +91,7 @@ fn limits_once(server: &Helper, clients: usize) -> Option<Vec<String>> {
     let folder = dir.path().join("trace");
     let port = server.port.to_string();
     let rec = record_to("auto", &["--port", &port], folder.clone())?;
+    let _neighbour = full_queue();
     load(server.port, clients, 3);
     rec.stop();
     let output = Command::new(binary()).args(["triage", "--json"]).arg(&folder).output().expect("the command starts");
@@ -98,6 +99,15 @@ fn limits_once(server: &Helper, clients: usize) -> Option<Vec<String>> {
     let of_limits = |f: &&Value| f["section"] == "limits";
     let found = screen["findings"].as_array().expect("a list").iter().filter(of_limits);
     Some(found.filter_map(|f| f["sentence"].as_str().map(str::to_owned)).collect())
+}
+
+/// A listener of this process, which is not selected, and the connections that fill its queue.
+fn full_queue() -> (TcpListener, [TcpStream; 2]) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    // SAFETY: changes how long the queue of an open socket may be.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 1) }, 0);
+    let at = listener.local_addr().expect("it has an address");
+    (listener, [(); 2].map(|()| TcpStream::connect(at).expect("there is room for two")))
 }
 
 #[test]
