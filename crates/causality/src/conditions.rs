@@ -118,6 +118,7 @@ pub const CONDITIONS: &[Condition] = &[
     is("waiting.never_several", "a request of this process never makes several calls at once"),
     is("waiting.no_pool", "the process has no pool, from which a request that waits could get another connection"),
     is("witness.all_of_one", "all identifiers that the call carries are of one request"),
+    is("witness.all_were_read", "of every open request of the process the head was read"),
     is("witness.borne_by_one", "no other request of the process was seen to bear the call's identifier"),
     is("witness.is_open", "the request that bears the call's identifier is open"),
 ];

@@ -36,6 +36,8 @@ pub(super) struct Bearers {
     of: FxHashMap<Identifier, Option<ExId>>,
     /// In the order in which they came.
     order: VecDeque<Identifier>,
+    /// Open requests of which no head was read: they may bear any.
+    unread: Vec<ExId>,
 }
 
 impl Bearers {
@@ -53,10 +55,21 @@ impl Bearers {
         self.of.insert(id, holds("witness.borne_by_one", is_new).then_some(x));
     }
 
+    /// A request came whose protocol is not known: encrypted, say.
+    pub(super) fn came_unread(&mut self, x: ExId) {
+        self.unread.push(x);
+    }
+
+    /// A request is over.
+    pub(super) fn left(&mut self, x: ExId) {
+        self.unread.retain(|o| *o != x);
+    }
+
     /// The one request that was seen to bear them, as far as each was ever borne by one alone.
     pub(super) fn bearer(&self, ids: Identifiers) -> Option<ExId> {
         let mut bearers = ids.each().filter_map(|id| *self.of.get(&id)?);
         let first = bearers.next()?;
-        bearers.all(|other| holds("witness.all_of_one", other == first)).then_some(first)
+        let is_one = bearers.all(|other| holds("witness.all_of_one", other == first));
+        (is_one && holds("witness.all_were_read", self.unread.is_empty())).then_some(first)
     }
 }

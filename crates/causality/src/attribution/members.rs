@@ -71,8 +71,12 @@ impl Facts<'_> {
         }
         let process = self.state(x).process;
         if !self.options.refuses_witness {
-            for id in Identifiers::of(&xs.get(x).content).each() {
+            let e = xs.get(x);
+            for id in Identifiers::of(&e.content).each() {
                 self.domain_mut(process).bearers.came(id, x);
+            }
+            if e.is_by_direction() {
+                self.domain_mut(process).bearers.came_unread(x);
             }
         }
         self.join(x, SetId::Open(process));
@@ -86,6 +90,7 @@ impl Facts<'_> {
         let (flow, process) = (xs.get(x).flow, self.state(x).process);
         self.leave(x, SetId::Free(process));
         self.leave(x, SetId::Open(process));
+        self.domain_mut(process).bearers.left(x);
         if let Some(on_flow) = self.on_flow.get_mut(&flow) {
             on_flow.retain(|o| *o != x);
             self.shared_flows -= usize::from(on_flow.len() == 1);
