@@ -277,25 +277,29 @@ def shared(*how):
     return start
 
 
-def haproxy(place):
-    """HAProxy with one thread, which uses no connection for two clients, before threads that call others."""
-    app, port = place.plain("plain", place.plain()), free_port()
-    conf = put(place.at, "ha.cfg", """
-        global
-          nbthread 1
-        defaults
-          mode http
-          http-reuse never
-          timeout connect 5s
-          timeout client 60s
-          timeout server 60s
-        frontend f
-          bind 127.0.0.1:@port@
-          default_backend b
-        backend b
-          server s 127.0.0.1:@app@
-        """, port=port, app=app)
-    return place.start("haproxy", [find("haproxy"), "-db", "-f", conf], port)
+def haproxy(reuse="never", threads=1):
+    """HAProxy before threads that call others. `reuse`: which free connections it gives to another client's request."""
+
+    def start(place):
+        app, port = place.plain("plain", place.plain()), free_port()
+        conf = put(place.at, "ha.cfg", """
+            global
+              nbthread @threads@
+            defaults
+              mode http
+              http-reuse @reuse@
+              timeout connect 5s
+              timeout client 60s
+              timeout server 60s
+            frontend f
+              bind 127.0.0.1:@port@
+              default_backend b
+            backend b
+              server s 127.0.0.1:@app@
+            """, port=port, app=app, reuse=reuse, threads=threads)
+        return place.start("haproxy", [find("haproxy"), "-db", "-f", conf], port)
+
+    return start
 
 
 def http1(port, clients, requests, truth):
@@ -447,7 +451,7 @@ COVERAGE = {
     "puma-threads": Case(puma, ["puma", "redis-server", DATABASE], clients=(3, 10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
     "shared": Case(shared(), [], clients=(1, 10, 50), vantages=(KERNEL,), whole=FIRST),
     "shared-by-turns": Case(shared("one"), [], clients=(1, 10, 50), vantages=(KERNEL,), whole=ALL_SIZES),
-    "haproxy": Case(haproxy, ["haproxy"], clients=(10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
+    "haproxy": Case(haproxy(), ["haproxy"], clients=(10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
     "auth-request": Case(proxies.auth_request, ["nginx"], vantages=(KERNEL,), whole=FIRST),
     "stream": Case(proxies.stream, ["nginx", proxies.STREAM], vantages=(KERNEL,), whole=FIRST),
     "pgbouncer": Case(proxies.pgbouncer, ["pgbouncer", DATABASE], vantages=(KERNEL,), whole=FIRST),

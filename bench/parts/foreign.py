@@ -190,9 +190,9 @@ def uwsgi(place):
     return place.start("uwsgi", line, port, MEMCACHED=cache)
 
 
-def varnish(place):
-    """Varnish passes everything on to uWSGI."""
-    backend, port = uwsgi(place), free_port()
+def passing_varnish(place, backend):
+    """Varnish passes everything on."""
+    port = free_port()
     vcl = put(place.at, "pass.vcl", """
         vcl 4.1;
         backend b { .host = "127.0.0.1"; .port = "@backend@"; }
@@ -201,6 +201,11 @@ def varnish(place):
     line = [find("varnishd"), "-F", "-a", f"127.0.0.1:{port}", "-T", "none", "-f", vcl, "-n", place.at / "varnish",
             "-s", "malloc,16m", "-p", "thread_pools=1"]
     return place.start("varnish", line, port)
+
+
+def varnish(place):
+    """Varnish before uWSGI."""
+    return passing_varnish(place, uwsgi(place))
 
 
 def django(place):

@@ -3,12 +3,11 @@
 The truth is in each request's target, which the servers log. Wakepath does not read that: it links by the header.
 """
 
-from .coverage import KERNEL, Case
-from .foreign import find, free_port, put, squid
-from .programs import vload
+from .coverage import KERNEL, Case, haproxy
+from .foreign import passing_varnish, squid
+from .programs import free_port, vload
 from .tiers import nginx_line
 
-PROXIES = {}
 # what clients send beside the target: an identifier each, one for a whole session, none
 OWN, SESSION, NONE = ("--id-header",), ("--header", "x-request-id: 7d1f0e52-17a4-4c11-9a70-3f0c5b1de001"), ()
 
@@ -22,61 +21,11 @@ def load(*more):
     return run
 
 
-def proxy(name, *needs):
-    """Names how a proxy is started."""
-
-    def add(start):
-        PROXIES[name] = (start, list(needs))
-        return start
-
-    return add
-
-
-def haproxy(threads):
-    """HAProxy, which gives any client's request any free connection."""
-
-    def start(place):
-        app, port = place.plain("plain", place.plain()), free_port()
-        conf = put(place.at, "ha.cfg", """
-            global
-              nbthread @threads@
-            defaults
-              mode http
-              http-reuse always
-              timeout connect 5s
-              timeout client 60s
-              timeout server 60s
-            frontend f
-              bind 127.0.0.1:@port@
-              default_backend b
-            backend b
-              server s 127.0.0.1:@app@
-            """, port=port, app=app, threads=threads)
-        return place.start("haproxy", [find("haproxy"), "-db", "-f", conf], port)
-
-    return start
-
-
-proxy("haproxy-1", "haproxy")(haproxy(1))
-proxy("haproxy-4", "haproxy")(haproxy(4))
-proxy("squid", "squid")(squid)
-
-
-@proxy("varnish", "varnishd")
 def varnish(place):
-    """Varnish, which passes everything on."""
-    app, port = place.plain("plain", place.plain()), free_port()
-    vcl = put(place.at, "pass.vcl", """
-        vcl 4.1;
-        backend b { .host = "127.0.0.1"; .port = "@app@"; }
-        sub vcl_recv { return (pass); }
-        """, app=app)
-    line = [find("varnishd"), "-F", "-a", f"127.0.0.1:{port}", "-T", "none", "-f", vcl, "-n", place.at / "varnish",
-            "-s", "malloc,16m", "-p", "thread_pools=1"]
-    return place.start("varnish", line, port)
+    """Varnish before threads."""
+    return passing_varnish(place, place.plain("plain", place.plain()))
 
 
-@proxy("nginx-pool", "nginx")
 def nginx_pool(place):
     """nginx with two connections for all."""
     app, port = place.plain("plain", place.plain()), free_port()
@@ -88,6 +37,16 @@ def nginx_pool(place):
         }
         """, port=port, app=app)
     return place.start("nginx", line, port)
+
+
+# how each is started, and what must be installed for it
+PROXIES = {
+    "haproxy-1": (haproxy("always", 1), ["haproxy"]),
+    "haproxy-4": (haproxy("always", 4), ["haproxy"]),
+    "varnish": (varnish, ["varnishd"]),
+    "squid": (squid, ["squid"]),
+    "nginx-pool": (nginx_pool, ["nginx"]),
+}
 
 
 def case(name, header, least):
