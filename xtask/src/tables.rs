@@ -70,7 +70,7 @@ pub fn all() -> Vec<Made> {
         Made { path: "docs/schemas/waits.schema.json", place: Place::Enum("state"), rows: states().collect() },
         Made { path: "docs/schemas/waits.schema.json", place: Place::Enum("wait"), rows: states().collect() },
         Made {
-            path: EVIDENCE,
+            path: "docs/internals/attribution.md",
             place: Place::Table("| condition | what is true where it holds |"),
             rows: CONDITIONS.iter().map(|c| format!("| `{}` | {} |", c.name, c.says)).collect(),
         },
