@@ -99,6 +99,11 @@ fn sorted(rows: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 impl Made {
+    /// The same part without its rows.
+    pub fn emptied(&self) -> Made {
+        Made { path: self.path, place: self.place, rows: Vec::new() }
+    }
+
     /// The document with this part; `None` where it has no such place.
     pub fn within(&self, text: &str) -> Option<String> {
         let lines: Vec<&str> = text.lines().collect();
