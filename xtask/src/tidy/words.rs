@@ -92,7 +92,7 @@ fn is_for_newcomers(path: &str) -> bool {
 }
 
 /// What users and contributors read: README, docs and the page on benches, without internals and what is made of the code's comments.
-fn is_document(path: &str) -> bool {
+pub fn is_document(path: &str) -> bool {
     let is_page = path.starts_with("docs/") && path.ends_with(".md") && !path.starts_with("docs/internals/");
     ["README.md", "CONTRIBUTING.md", "bench/README.md"].contains(&path)
         || (is_page && path != "docs/formats/columns.md")
@@ -151,14 +151,18 @@ fn by_hand(made: &[Made], path: &str, text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Words of a sentence of a page's prose on average, rounded up. Tables, headings, and labels do not count.
-fn average(text: &str) -> usize {
+/// Sentences of a page's prose. Tables, headings, and labels are none; a colon does not end one.
+pub fn prose_sentences(text: &str) -> Vec<String> {
     let is_prose = |line: &&str| !line.trim_start().starts_with(['|', '#']);
-    let prose: Vec<&str> = text.lines().filter(is_prose).collect();
-    // a colon does not end a sentence here
-    let prose = prose.join("\n").replace(": ", " ");
-    let counts: Vec<usize> =
-        sentences(&prose, false).iter().map(|s| words(s)).filter(|count| *count > LABEL_MAX).collect();
+    // what is left out ends a paragraph
+    let prose: Vec<&str> = text.lines().map(|line| if is_prose(&line) { line } else { "" }).collect();
+    let found = sentences(&prose.join("\n").replace(": ", ":\u{a0}"), false);
+    found.into_iter().map(|s| s.replace('\u{a0}', " ")).filter(|s| words(s) > LABEL_MAX).collect()
+}
+
+/// Words of a sentence of a page's prose on average, rounded up.
+fn average(text: &str) -> usize {
+    let counts: Vec<usize> = prose_sentences(text).iter().map(|s| words(s)).collect();
     counts.iter().sum::<usize>().div_ceil(counts.len().max(1))
 }
 
