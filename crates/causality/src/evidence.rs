@@ -46,6 +46,8 @@ pub enum Rule {
     Completion,
     /// A new task starts in its parent's request.
     Fork,
+    /// The request was answered with the very bytes of the call's answer.
+    SameReply,
 }
 
 /// What an exclusion is worth.
@@ -70,7 +72,7 @@ pub enum Class {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Rule; 20] = [
+    pub const ALL: [Rule; 21] = [
         Rule::Bytes,
         Rule::BytesTranslated,
         Rule::Witness,
@@ -91,6 +93,7 @@ impl Rule {
         Rule::Handoff,
         Rule::Completion,
         Rule::Fork,
+        Rule::SameReply,
     ];
 
     /// As shown.
@@ -116,6 +119,7 @@ impl Rule {
             Rule::Handoff => "handoff",
             Rule::Completion => "completion",
             Rule::Fork => "fork",
+            Rule::SameReply => "same reply",
         }
     }
 
@@ -130,7 +134,11 @@ impl Rule {
     /// Its class.
     pub const fn class(self) -> Class {
         match self {
-            Rule::Bytes | Rule::BytesTranslated | Rule::Witness | Rule::WitnessTranslated => Class::Observed,
+            Rule::Bytes
+            | Rule::BytesTranslated
+            | Rule::Witness
+            | Rule::WitnessTranslated
+            | Rule::SameReply => Class::Observed,
             Rule::Owner | Rule::Isolation | Rule::Fragment | Rule::Fork => Class::ByRule,
             _ => Class::ByHabit,
         }

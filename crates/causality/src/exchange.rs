@@ -72,6 +72,8 @@ pub trait Steps {
     fn read_frames(&mut self, _: TaskId) {}
     /// The reply is complete, or will never be.
     fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs);
+    /// How the body of the reply to `x` begins was read after its head.
+    fn reply_says(&mut self, _: &Slab, _x: ExId, _: MonoNs) {}
     /// A task accepted a flow.
     fn accepted(&mut self, _: EndpointId, _: TaskId, _: MonoNs) {}
     /// A task connects a flow.

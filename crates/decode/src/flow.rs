@@ -1,6 +1,7 @@
 //! One endpoint as the decoder follows it: byte numbers unwrapped and chained, messages found.
 
 mod clear;
+mod content;
 mod joining;
 mod numbers;
 mod pieces;
@@ -9,6 +10,7 @@ mod upgrades;
 use crate::RowSink;
 use crate::recurring::{Asker, address_number};
 use crate::words::{self, Boxed, Speech};
+use content::Reply;
 use joining::{Direction, Overhead};
 pub use joining::{Piece, Plaintext};
 pub use numbers::Numbers;
@@ -82,6 +84,8 @@ pub struct Flow {
     asker: Option<Asker>,
     /// Where the plaintext of its TLS is told.
     clear: Option<Box<Clear>>,
+    /// The last reply, where more of its body is to be seen.
+    reply: Option<Box<Reply>>,
 }
 
 /// What is known of a connection in clear.
@@ -141,6 +145,7 @@ impl Flow {
             addresses: [0; 2],
             asker: None,
             clear: None,
+            reply: None,
         }
     }
 
@@ -231,11 +236,15 @@ impl Flow {
         let begun = self.listen(id, at, sent, turned, moved, head, sink);
         let Some(dir) = self.dir(sent) else { return };
         let asker = self.asker();
+        if dir == Dir::ToClient && !head.is_empty() {
+            self.more_of_reply(id, at, sent, start, head, sink);
+        }
         let ProtocolState::Known(p) = &mut self.state else {
             return;
         };
         let Some(mut out) = Out::new(id, at, self.side, self.known, asker, sink) else { return };
         out.is_handshake = self.is_tls && self.clear.is_some();
+        out.fed = (start, head);
         if let Some((pos, bytes)) = begun {
             p.turn(dir, pos, &mut out);
             p.data(dir, pos, &bytes, &mut out);
@@ -248,6 +257,7 @@ impl Flow {
         if !self.datagram && (head.len() as u64) < len {
             p.gap(dir, start + head.len() as u64, len - head.len() as u64, &mut out);
         }
+        self.reply = out.reply.take().or(self.reply.take());
         if let Some(upgraded) = out.upgraded {
             return self.upgrade(id, at, sent, upgraded, (start..moved_to, head), sink);
         }
@@ -257,6 +267,32 @@ impl Flow {
         if out.closes && self.is_tls {
             self.opaque(id, at, "encrypted (TLS), perhaps HTTP/2 inside", sink);
             sink.count(defect::PROTOCOL_TLS, at);
+        }
+    }
+
+    /// Bytes of replies were seen: they may tell how the body of the last one begins.
+    fn more_of_reply<S: RowSink>(
+        &mut self,
+        id: EndpointId,
+        at: MonoNs,
+        sent: bool,
+        pos: u64,
+        bytes: &[u8],
+        sink: &mut S,
+    ) {
+        let Some((start, Some(fingerprint))) = self.reply.as_mut().map(|r| (r.start, r.sees(pos, bytes))) else { return };
+        self.reply = None;
+        if fingerprint != 0 {
+            sink.push(&MessageEndRow {
+                at,
+                flow: id,
+                start,
+                end: OPEN,
+                sent: u8::from(sent),
+                how: MessageEndHow::NotKnown,
+                fingerprint,
+                ..Default::default()
+            });
         }
     }
 
@@ -385,6 +421,10 @@ struct Out<'a, S: RowSink> {
     is_handshake: bool,
     /// What it speaks from here on, and from where.
     upgraded: Option<(Upgrade, u64)>,
+    /// The bytes that are being read, and the number of the first.
+    fed: (u64, &'a [u8]),
+    /// A reply whose body goes on after them.
+    reply: Option<Box<Reply>>,
     sink: &'a mut S,
 }
 
@@ -409,8 +449,31 @@ impl<'s, S: RowSink> Out<'s, S> {
             closes: false,
             is_handshake: false,
             upgraded: None,
+            fed: (0, &[]),
+            reply: None,
             sink,
         })
+    }
+}
+
+impl<S: RowSink> Out<'_, S> {
+    /// The fingerprint of a reply's body, as far as its first bytes came with the head; 0 where they did not, or are not looked at.
+    fn fingerprint(&mut self, m: &Message<'_>) -> u64 {
+        if m.role != Role::Reply || self.speech.protocol != Protocol::Http1 {
+            return 0;
+        }
+        let length = match m.end {
+            Border::Known(end) => Some(end.saturating_sub(m.head_end)),
+            Border::Open => None,
+        };
+        let mut reply = Reply::new(m.start, m.head_end, length);
+        match reply.sees(self.fed.0, self.fed.1) {
+            Some(fingerprint) => fingerprint,
+            None => {
+                self.reply = Some(Box::new(reply));
+                0
+            }
+        }
     }
 }
 
@@ -423,6 +486,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
             return;
         }
         let (witness_kind, witness) = m.witnesses.first().map_or((WitnessKind::None, 0), |w| words::witness(*w));
+        let fingerprint = self.fingerprint(m);
         let s = &mut *self.sink;
         let [verb, target, detail] = self.speech.message(m, s);
         let row = MessageRow {
@@ -451,6 +515,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
             cut: u8::from(m.attrs.cut),
             flags: words::flags(m),
             identifier: words::handed_on(m.witnesses),
+            fingerprint,
             ..Default::default()
         };
         s.push(&row);

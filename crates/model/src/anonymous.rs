@@ -5,7 +5,7 @@
 
 use crate::folder::HostInfo;
 use crate::ids::StrId;
-use crate::rows::{Event, WitnessKind};
+use crate::rows::{Event, WitnessKind, fingerprint};
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -85,9 +85,10 @@ impl Anonymous {
             }
             Event::Message(r) => {
                 r.witness = self.identifier(r.witness_kind, r.witness);
-                r.fingerprint = self.hashed(r.fingerprint);
+                r.fingerprint = self.fingerprint(r.fingerprint);
                 r.identifier = self.hashed(r.identifier);
             }
+            Event::MessageEnd(r) => r.fingerprint = self.fingerprint(r.fingerprint),
             Event::SniffedExchange(r) => {
                 r.witness = self.identifier(r.witness_kind, r.witness);
                 let hashes = [
@@ -168,6 +169,11 @@ impl Anonymous {
             WitnessKind::Traceparent | WitnessKind::XRequestId => self.hashed(value),
             _ => value,
         }
+    }
+
+    /// Another fingerprint for one; what says that there is nothing to compare stays.
+    fn fingerprint(&self, value: u64) -> u64 {
+        if value <= fingerprint::NOTHING { value } else { self.hashed(value).max(fingerprint::NOTHING + 1) }
     }
 
     /// Another hash for one that somebody could look for; 0 is none.

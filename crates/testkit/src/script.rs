@@ -55,6 +55,7 @@
 //! 200 A loses client c           the client of c, at whose other end A is, closes it; `reset` after it: it resets it.
 //!                                `A drops c`: the server closes its end; `A fails c`: it could not send
 //! bears r1 X                     the request r1, which comes later, has the x-request-id X; `span S`: and a traceparent with that
+//! says r1 X                      the reply to r1, which comes later, begins with the bytes X; without it, with some that nobody read
 //! sniffer tap                    somebody who sees packets; clock +3s
 //! seen q1 by tap 112 138         an exchange passes it between two times; after it: from 10.0.0.9, to 10.0.0.2 80 and
 //!                                for r1 (where no task of the script has it: else as that one's), id X (x-request-id),
@@ -78,7 +79,7 @@ use crate::recording::{HEAD_BYTES, HostRows, Recording};
 use crate::truth::Call;
 use std::collections::BTreeMap;
 use steps::Step;
-use wakepath_model::rows::{Life, RuntimeKind, WitnessKind};
+use wakepath_model::rows::{Life, RuntimeKind, WitnessKind, fingerprint};
 
 const US: u64 = 1_000;
 const REQUEST_BYTES: u64 = 80;
@@ -92,6 +93,15 @@ struct Task {
 
 /// One end of a flow: host and endpoint, where watched.
 type Side = Option<(usize, u64)>;
+
+/// What a message says besides.
+#[derive(Clone, Copy, Default)]
+struct Said {
+    /// Of a request: hash, kind and value of an identifier.
+    identifier: Option<(u64, (WitnessKind, u64))>,
+    /// Of its reply: fingerprint of the body.
+    body: u64,
+}
 
 struct Flow {
     client: Side,
@@ -138,7 +148,7 @@ struct Player {
     flows: BTreeMap<String, Flow>,
     asked: BTreeMap<String, Asked>,
     /// What requests bear: an `x-request-id`, hashed, and their witness.
-    identifiers: BTreeMap<String, (u64, (WitnessKind, u64))>,
+    said: BTreeMap<String, Said>,
     endpoints: u64,
     passings: u64,
     window: Option<(u64, u64)>,
@@ -222,12 +232,16 @@ impl Player {
             }
             ["bears", name, id] => {
                 let id = wire::hash(id);
-                self.identifiers.insert(name.to_owned(), (id, (WitnessKind::XRequestId, id)));
+                self.said.entry(name.to_owned()).or_default().identifier = Some((id, (WitnessKind::XRequestId, id)));
                 Ok(())
             }
             ["bears", name, id, "span", span] => {
                 let witness = (WitnessKind::Traceparent, wire::hash(span));
-                self.identifiers.insert(name.to_owned(), (wire::hash(id), witness));
+                self.said.entry(name.to_owned()).or_default().identifier = Some((wire::hash(id), witness));
+                Ok(())
+            }
+            ["says", name, body] => {
+                self.said.entry(name.to_owned()).or_default().body = wire::hash(body).max(fingerprint::NOTHING + 1);
                 Ok(())
             }
             ["packets", "lost", from, to] => self.lost(from, to, "loss.packet"),
@@ -417,9 +431,13 @@ impl Player {
                 if f.awaits && *status == 0 {
                     h.asks_to_wait();
                 }
-                if let Some(&(id, (kind, value))) = self.identifiers.get(name).filter(|_| *status == 0) {
+                let said = self.said.get(name).copied().unwrap_or_default();
+                if let Some((id, (kind, value))) = said.identifier.filter(|_| *status == 0) {
                     h.bears(kind, value);
                     h.carries(id);
+                }
+                if *status != 0 {
+                    h.says(said.body);
                 }
                 if f.has_ids {
                     h.bears(WitnessKind::XRequestId, range.start);

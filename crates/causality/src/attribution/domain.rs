@@ -2,6 +2,7 @@
 
 use super::bearers::Bearers;
 use super::helper::JobStats;
+use super::replies::Replies;
 use super::request_set::RequestSet;
 use crate::exchange::{ExId, is_peer};
 use crate::flags::{Flag, Flags};
@@ -25,6 +26,8 @@ pub(super) struct Domain {
     pub(super) notified: MonoNs,
     /// Which of its requests bear which identifiers.
     pub(super) bearers: Bearers,
+    /// How replies begin: those to its calls, and its own.
+    pub(super) replies: Replies,
     /// Calls that any of several requests could have made, where it was ever given an input so.
     pub(super) doubtful: Option<Vec<ExId>>,
 }

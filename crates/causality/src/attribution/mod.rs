@@ -12,6 +12,7 @@ mod facts;
 mod given;
 mod helper;
 mod members;
+mod replies;
 mod request_set;
 mod rules;
 mod sleeps;
@@ -50,6 +51,8 @@ use worker::Worker;
 const IDLE_NS: u64 = 5_000_000_000;
 /// How long the call of a task that replies waits for that task's next reply: a bound of memory, after which the call stays open.
 const CLAIM_NS: u64 = 60_000_000_000;
+/// How long another request may take to be answered alike: long before what was answered is handed on.
+const ALIKE_NS: u64 = GRACE_NS / 2;
 /// Most calls kept for one request.
 const CALLS_MAX: usize = 100_000;
 /// io_uring_enter: where an io_uring loop waits.
@@ -68,6 +71,8 @@ struct Outbox {
     waiting: VecDeque<(MonoNs, ExId)>,
     /// With a reply of which only something else shows that it is over.
     idle: VecDeque<(MonoNs, ExId)>,
+    /// Calls answered as a request was, since then.
+    alike: VecDeque<(MonoNs, ExId)>,
     to_release: Vec<ExId>,
 }
 
@@ -393,6 +398,11 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// Time went on to `now`: gives away what can no longer change. Returns exchanges whose places can be released.
     pub fn advance(&mut self, xs: &Slab, now: MonoNs) -> Vec<ExId> {
+        while let Some((_, y)) = self.outbox.alike.pop_front_if(|(at, _)| at.0 + ALIKE_NS <= now.0) {
+            if xs.is_live(y) && !self.facts.state(y).flags.has(Progress::Given) {
+                self.claim_same_reply(xs, y);
+            }
+        }
         while let Some(&(at, x)) = self.outbox.waiting.front() {
             if at.0 + GRACE_NS > now.0 {
                 break;
@@ -446,7 +456,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
                 self.link(xs, y, x, Rule::Completion);
             }
         }
-        if self.facts.state_mut(y).call.parent != Some(Parent::Pending) {
+        if self.claim_same_reply(xs, y) || self.facts.state_mut(y).call.parent != Some(Parent::Pending) {
             return;
         }
         // that its task is one to which requests are handed may have shown later
@@ -462,6 +472,15 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return self.link(xs, y, x, Rule::Sole);
         }
         self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::Ambiguous));
+    }
+
+    /// Whether call `y`, of which nobody knows whose it is, was a request's that was answered with its answer.
+    fn claim_same_reply(&mut self, xs: &Slab, y: ExId) -> bool {
+        if !matches!(self.facts.state(y).call.parent, Some(Parent::Pending | Parent::Open(Gap::Ambiguous))) {
+            return false;
+        }
+        let found = self.watched(xs.get(y).request.actor, |facts| facts.answered_alike(xs, y));
+        found.inspect(|&x| self.link(xs, y, x, Rule::SameReply)).is_some()
     }
 
     /// Hands an exchange on. A client's goes with the request that made it, where there is one.

@@ -24,6 +24,8 @@ pub(super) enum Progress {
     Given,
     /// Its place was given back.
     Released,
+    /// Its reply began, and none of the bytes after the head were read.
+    ReplyUnread,
 }
 
 impl Flag for Progress {

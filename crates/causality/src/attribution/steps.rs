@@ -81,6 +81,13 @@ impl<F: Finished> Attribution<'_, F> {
         self.answer(Question::new(&self.facts, xs, task, at).on(flow).carrying(&xs.get(y).content))
     }
 
+    /// A request was answered, or what it was answered with is known now: a call may have been answered alike.
+    fn seek_alike(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
+        if let Some(y) = self.facts.call_answered_alike(xs, x) {
+            self.outbox.alike.push_back((at, y));
+        }
+    }
+
     /// Whether the identifier that call `y` carries is request `o`'s, where it has one that names a request.
     fn is_of_bearer(&self, xs: &Slab, y: ExId, o: ExId) -> bool {
         let process = self.facts.state(y).process;
@@ -238,6 +245,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let e = xs.get(x);
+        if !e.is(ExchangeFlag::Internal) {
+            self.facts.reply_begins(xs, x);
+            self.seek_alike(xs, x, at);
+        }
         if e.side != Side::Server || e.is(ExchangeFlag::Internal) {
             return;
         }
@@ -322,6 +333,13 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         self.facts.lineage.identified(xs, x);
     }
 
+    fn reply_says(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
+        if !xs.get(x).is(ExchangeFlag::Internal) {
+            self.facts.reply_says(xs, x);
+            self.seek_alike(xs, x, at);
+        }
+    }
+
     fn read_frames(&mut self, task: TaskId) {
         if let Some(w) = self.facts.tasks.get_mut(task) {
             w.unknown_call = None;
@@ -335,6 +353,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         if e.is(ExchangeFlag::Internal) {
             return;
         }
+        self.facts.reply_ends(x, at);
         if e.side == Side::Client {
             self.facts.keep_rivals(xs, x);
             if !self.facts.state_mut(x).call.flags.has(CallFlag::Replied)

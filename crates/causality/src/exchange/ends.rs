@@ -176,6 +176,8 @@ pub(super) struct FlowTraits {
     pub(super) last_was_request: Option<bool>,
     /// It was called for, and nothing was asked on it yet.
     pub(super) opening: Option<Box<Opening>>,
+    /// The last exchange of whose reply no more than the head was read at once.
+    pub(super) replied: Option<ExId>,
 }
 
 /// Where the other end is.

@@ -109,6 +109,11 @@ impl<S: Steps> Engine<S> {
             }
             return;
         };
+        if r.fingerprint == 0
+            && let Some(ep) = self.eps.get_mut(&r.flow)
+        {
+            ep.traits.replied = Some(x);
+        }
         self.reply_to(x, r, side, &spans, reached);
     }
 
@@ -133,6 +138,7 @@ impl<S: Steps> Engine<S> {
         e.reply.end = r.end;
         e.flags.set(ExchangeFlag::OpenEnded, r.end == OPEN);
         e.content.status = r.status;
+        e.content.reply = r.fingerprint;
         e.flags.set(ExchangeFlag::Failed, r.failed == Failed::Yes);
         e.flags.set(ExchangeFlag::OutcomeUnknown, r.failed == Failed::Unknown);
         if r.detail != StrId::EMPTY {
@@ -291,6 +297,9 @@ impl<S: Steps> Engine<S> {
     pub fn message_end(&mut self, r: &MessageEndRow) {
         let Some(ep) = self.eps.get(&r.flow) else { return };
         let Some(side) = ep.side else { return };
+        if r.fingerprint != 0 {
+            return self.reply_says(r);
+        }
         let is_request_dir = (side == Side::Client) == (r.sent == 1);
         let found = ep.open.iter().copied().chain(self.left.on(r.flow)).find(|&x| {
             let e = self.xs.get(x);
@@ -362,6 +371,16 @@ impl<S: Steps> Engine<S> {
                     self.close(r.flow, x, at, true);
                 }
             }
+        }
+    }
+
+    /// How the body of a reply begins was read after its head, perhaps when it was over.
+    fn reply_says(&mut self, r: &MessageEndRow) {
+        let Some(x) = self.eps.get(&r.flow).and_then(|ep| ep.traits.replied).filter(|&x| self.xs.is_live(x)) else { return };
+        let e = self.xs.get_mut(x);
+        if e.reply.start == r.start && e.flow == r.flow {
+            e.content.reply = r.fingerprint;
+            self.steps.reply_says(&self.xs, x, r.at);
         }
     }
 

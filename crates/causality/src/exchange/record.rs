@@ -142,6 +142,8 @@ pub struct Content {
     pub witness: (WitnessKind, u64),
     /// Hash of an identifier that services hand on; 0 = none.
     pub identifier: u64,
+    /// Fingerprint of the reply's first bytes, as in `MessageRow::fingerprint`.
+    pub reply: u64,
 }
 
 /// What is so of an exchange.

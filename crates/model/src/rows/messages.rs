@@ -112,6 +112,12 @@ impl WitnessKind {
     }
 }
 
+/// [`MessageRow::fingerprint`].
+pub mod fingerprint {
+    /// The body is too short to be told from others, or there is none.
+    pub const NOTHING: u64 = 1;
+}
+
 table! {
     /// A message seen at one endpoint.
     MessageRow {
@@ -125,8 +131,8 @@ table! {
         end: u64 => beyond().named("end_byte").none(OPEN),
         /// Witness value.
         witness: u64,
-        /// Fingerprint of what it says beside its head: a hash under a key of the recording, 0 = none. No recorder of this
-        /// version makes one.
+        /// Of a reply: fingerprint of the first bytes of its body, a hash under a key that is kept nowhere. 0 = none, or its
+        /// [`MessageEndRow`] has it; 1 = it has no body, or a short one ([`fingerprint`]).
         fingerprint: u64 => none(0),
         /// Protocol id (`proto.http1`).
         protocol: StrId,
@@ -191,6 +197,9 @@ table! {
         pad: [u8; 1],
         /// Error class learned after the head, empty where none.
         detail: StrId,
+        /// Fingerprint of the first bytes of a reply's body, as in [`MessageRow::fingerprint`], where they came after the head. In a row
+        /// of an end (`how` is not 0) there is none.
+        fingerprint: u64 => none(0),
     }
 }
 

@@ -67,6 +67,13 @@ impl HostRows {
         }
     }
 
+    /// The message told last is a reply whose body has this fingerprint.
+    pub fn says(&mut self, fingerprint: u64) {
+        if let Some(Event::Message(r)) = self.rows.last_mut() {
+            r.fingerprint = fingerprint;
+        }
+    }
+
     /// The wait that was added last was at a futex.
     pub fn at_futex(&mut self, address: u64) {
         if let Some(Event::Wait(row)) = self.rows.last_mut() {

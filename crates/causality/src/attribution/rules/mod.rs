@@ -2,7 +2,7 @@
 //! would be wrong (`tests/golden/link.*`).
 //!
 //! Rules of [`EXCLUSIONS`] are asked when a call begins: who can have made it? The others ([`completion`], [`fork`],
-//! [`reply`], [`awaited`]) hear of what happens later, and name whose a call was that was left open or pending.
+//! [`reply`], [`awaited`], [`same_reply`]) hear of what happens later, and name whose a call was that was left open or pending.
 
 pub(super) mod answered;
 pub(super) mod awaited;
@@ -22,6 +22,7 @@ pub(super) mod pickup;
 pub(super) mod prompt;
 pub(super) mod reply;
 pub(super) mod rest;
+pub(super) mod same_reply;
 pub(super) mod sole;
 pub(super) mod spawned;
 pub(super) mod thread;
