@@ -70,7 +70,7 @@ pub fn all() -> Vec<Made> {
         Made { path: "docs/schemas/waits.schema.json", place: Place::Enum("state"), rows: states().collect() },
         Made { path: "docs/schemas/waits.schema.json", place: Place::Enum("wait"), rows: states().collect() },
         Made {
-            path: EVIDENCE,
+            path: "docs/internals/attribution.md",
             place: Place::Table("| condition | what is true where it holds |"),
             rows: CONDITIONS.iter().map(|c| format!("| `{}` | {} |", c.name, c.says)).collect(),
         },
@@ -99,6 +99,11 @@ fn sorted(rows: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 impl Made {
+    /// The same part without its rows.
+    pub fn emptied(&self) -> Made {
+        Made { path: self.path, place: self.place, rows: Vec::new() }
+    }
+
     /// The document with this part; `None` where it has no such place.
     pub fn within(&self, text: &str) -> Option<String> {
         let lines: Vec<&str> = text.lines().collect();

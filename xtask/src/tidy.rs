@@ -5,6 +5,7 @@ mod c_functions;
 mod circles;
 mod documents;
 mod exceptions;
+mod grammar;
 mod limits;
 mod links;
 mod registries;
@@ -26,6 +27,7 @@ pub fn problems(root: &Path) -> Vec<String> {
     limits::check(&tree, &mut out);
     links::check(&tree, &mut out);
     words::check(&tree, &mut out);
+    grammar::check(&tree, &mut out);
     transcripts::check(&tree, &mut out);
     if !crate::bindings::is_current(root) {
         out.push("probes/bpf/wire.h: stale; remedy: cargo xtask bindings".into());

@@ -47,18 +47,18 @@ macro_rules! states {
 states! {
     Running = "running", '█', Work, "it ran";
     Preempted = "preempted", '▒', HeldUp,
-        "it could have run. There is a slice for each task that had its processor meanwhile, from switch to switch; otherwise the scheduler took the time. If it resumed on another processor, the tasks on its old processor are named first, and those on the new one where none is known there";
+        "it could have run. Each task that had its processor meanwhile has a slice; otherwise the scheduler took the time. If it resumed on another processor, the tasks on its old processor are named first";
     Blocked = "task", 'w', Awaited, "it waited for another task that the path could not follow further";
     Network = "network", '~', Awaited, "a message was between two tasks: wire, queues, softirq";
     Disk = "disk", 'D', Awaited, "a disk worked";
-    Timer = "timer", 'T', Awaited, "it slept until a time, and nothing else was awaited";
-    Lock = "lock", 'L', HeldUp, "it waited for a lock, and who held it is shown";
-    Futex = "futex", 'F', Awaited, "it waited on a futex: for a lock, a condition or work, which of these is not known";
+    Timer = "timer", 'T', Awaited, "it slept until a time, and waited for nothing else";
+    Lock = "lock", 'L', HeldUp, "it waited for a lock, and the holder is shown";
+    Futex = "futex", 'F', Awaited, "it waited on a futex: for a lock, a condition, or work, which of these is not known";
     PageFault = "page fault", 'P', Awaited, "a page was read in";
-    Input = "user input", 'U', Awaited, "it waited for a terminal, a keyboard or another device of a person";
+    Input = "user input", 'U', Awaited, "it waited for a terminal, a keyboard, or another device of a person";
     Interrupt = "interrupt", 'I', Awaited, "an interrupt or softirq that is none of the above";
     Stopped = "stopped", 'S', HeldUp,
-        "a signal, a debugger or the freezer of its cgroup had stopped it. The slice says which; for a signal also its name and its sender, if that was seen";
+        "a signal, a debugger, or the freezer of its cgroup had stopped it. The slice says which, and the name and sender of a signal, if seen";
     Queued = "queued", 'q', HeldUp, "a request, or an answer to it, had arrived and no task had picked it up";
     Unread = "unread", 'R', HeldUp, "there was no room to send: earlier data had not been read";
     Unknown = "unknown", '?', Unknown, "not known; the reason is given";
@@ -215,7 +215,7 @@ causes! {
     Cpu {
         name: "cpu",
         what: "the service ran",
-        known_by: "it had a processor; busy waiting is reported as such",
+        known_by: "it had a processor. Busy waiting is reported as such",
         states: &[State::Running],
         names_request: true,
         says: &[
@@ -226,8 +226,8 @@ causes! {
     /// Ready, and the processor was another's.
     Preempted {
         name: "preempted",
-        what: "it was ready and another had the processor",
-        known_by: "the parts name the other task, or say that no task was seen",
+        what: "it was ready and another task had the processor",
+        known_by: "its parts name the other task, if one was seen",
         states: &[State::Preempted],
         says: &[
             when(When::BySeveral, "{service} ready to run while others had the processor"),
@@ -248,7 +248,7 @@ causes! {
     Lock {
         name: "lock",
         what: "it waited for a lock",
-        known_by: "a futex whose memory named the holder, or which the task that let it go on had itself waited for and got; CPython's interpreter lock; flock, fcntl or semop; a mutex of Go's (`--runtimes=go-waits`); a `latch`, such as PostgreSQL's row locks; a reply that says so (40P01, 55P03). `meanwhile` says what the holder did",
+        known_by: "a futex whose holder is known, by its memory or because the waker had waited for it; CPython's interpreter lock; flock, fcntl, or semop; a mutex of Go's (`--runtimes=go-waits`); a `latch`, such as PostgreSQL's row locks; a reply that says so (40P01, 55P03). `meanwhile` says what the holder did",
         states: &[State::Lock],
         account: Account::Waiter,
         names_request: true,
@@ -264,13 +264,13 @@ causes! {
     /// Other logical tasks of its process, for which no thread of it waited.
     Inside {
         name: "inside",
-        what: "one of its goroutines waited for others of them: at a channel, a condition, a wait group",
-        known_by: "Go's runtime parked it and made it ready again, seen by probes (`--runtimes=go-waits`)",
+        what: "one of its goroutines waited for another one: at a channel, a condition, or a wait group",
+        known_by: "probes in Go's runtime (`--runtimes=go-waits`)",
         reasons: &[reasons::INSIDE, reasons::TIMED_INSIDE],
         account: Account::Waiter,
         names_request: true,
         says: &[
-            when(When::Because(reasons::TIMED_INSIDE), "{service} waiting for {object|something}, until a timer or its runtime let it go on"),
+            when(When::Because(reasons::TIMED_INSIDE), "{service} waiting for {object|something}, until a timer or its runtime resumed it"),
             say("{service} waiting for {object|something} between its goroutines"),
         ],
     }
@@ -278,15 +278,15 @@ causes! {
     Gc {
         name: "gc",
         what: "it was stopped while garbage was collected",
-        known_by: "a JVM's `VM Thread`, or its collector, let it go on, and threads of the collector ran meanwhile, by their names",
+        known_by: "a JVM's `VM Thread` or collector resumed it, and threads with a collector's name ran meanwhile",
         account: Account::Waiter,
         says: &[say("{service} stopped while its garbage was collected")],
     }
     /// A JVM had stopped it.
     Safepoint {
         name: "safepoint",
-        what: "it was stopped by its JVM, or waited for what that does while all are stopped",
-        known_by: "the JVM's `VM Thread` let it go on, and no thread of a collector is known to have run meanwhile: a serial collector runs in that thread itself",
+        what: "its JVM stopped it, or it waited for what the JVM does while all threads are stopped",
+        known_by: "the JVM's `VM Thread` resumed it, and no collector's thread is known to have run. A serial collector runs in the `VM Thread` itself",
         account: Account::Waiter,
         says: &[say("{service} stopped by the VM thread of its JVM (a safepoint; perhaps a collection of garbage)")],
     }
@@ -294,7 +294,7 @@ causes! {
     Network {
         name: "network",
         what: "bytes were in flight",
-        known_by: "the time between a send and its receipt, without a retransmission meanwhile; or a full send buffer while no task read",
+        known_by: "the time between a send and its receipt, without a retransmission; or a full send buffer while no task read",
         states: &[State::Network],
         account: Account::Between,
         says: &[say("on the network {object}"), say("on the network to or from {service}")],
@@ -315,7 +315,7 @@ causes! {
     DelayedAck {
         name: "delayed_ack",
         what: "bytes were held back for an acknowledgement",
-        known_by: "when the send returned, TCP held bytes of it back though the receiver had room, because earlier bytes were not acknowledged (Nagle's algorithm)",
+        known_by: "TCP held bytes back although the receiver had room, because earlier bytes were not acknowledged (Nagle's algorithm)",
         reasons: &[reasons::NAGLE],
         account: Account::Between,
         says: &[
@@ -327,7 +327,7 @@ causes! {
     AcceptQueue {
         name: "accept_queue",
         what: "a connection found no room in its listener's queue",
-        known_by: "the SYN was sent again after 1 s, or nobody answered it until the client gave up, or the client's first bytes were sent again before anybody accepted the connection; and the listener's queue was full when it was last checked",
+        known_by: "the SYN or the client's first bytes were sent again, or the client gave up; and the listener's queue was full when it was last checked",
         reasons: &[reasons::ACCEPT_QUEUE, reasons::HANDSHAKE_DROPPED],
         account: Account::Listener,
         says: &[say("the accept queue of {service} was full")],
@@ -337,7 +337,7 @@ causes! {
     SlowReader {
         name: "slow_reader",
         what: "there was no room to send, because earlier data had not been read",
-        known_by: "the receiver's window held bytes back while it waited; or a pipe or UNIX socket was full until a task read from it. `meanwhile` says what the reader did",
+        known_by: "the receiver's window held bytes back; or a pipe or UNIX socket was full until a task read from it. `meanwhile` says what the reader did",
         states: &[State::Unread],
         account: Account::Waiter,
         says: &[say("{service} waiting for room in {object|a connection} that {by|the client} reads slowly")],
@@ -346,7 +346,7 @@ causes! {
     SlowSender {
         name: "slow_sender",
         what: "the rest of the request had not come",
-        known_by: "it waited for bytes on the connection on which the request's head had come, and who sends there is not recorded",
+        known_by: "it waited for bytes on the connection on which the request's head had come, and the sender is not recorded",
         reasons: &[reasons::UNSENT],
         account: Account::Waiter,
         says: &[say("{service} waiting for its client to send the rest of the request")],
@@ -355,7 +355,7 @@ causes! {
     Dns {
         name: "dns",
         what: "it waited for a name server",
-        known_by: "the protocol, port 53, or a local resolver by its name; whatever the name server did counts as this",
+        known_by: "the protocol, port 53, or the name of a local resolver. Whatever the name server did counts as this",
         account: Account::Waiter,
         says: &[say("{service} waiting for the DNS name server")],
         adds: &[
@@ -366,8 +366,8 @@ causes! {
     /// Something that was to happen elsewhere.
     Event {
         name: "event",
-        what: "it waited until something happened elsewhere, as it had asked for: an item of a list, a record of a topic",
-        known_by: "the command by which it asked (`BLPOP`, `XREAD`, Kafka's fetch …), whatever the server did meanwhile",
+        what: "it asked to wait until something happens: an item of a list, a record of a topic",
+        known_by: "its command (`BLPOP`, `XREAD`, Kafka's fetch …), whatever the server did meanwhile",
         account: Account::Waiter,
         says: &[
             say("{service} waiting for what {object} was to bring"),
@@ -378,7 +378,7 @@ causes! {
     Disk {
         name: "disk",
         what: "it waited for a disk",
-        known_by: "a block request ended the wait; fsync and similar calls; or the task that it waited for waited for a disk",
+        known_by: "a block request ended the wait; fsync and similar calls; or the task that it waited for itself waited for a disk",
         states: &[State::Disk],
         account: Account::Waiter,
         says: &[
@@ -406,7 +406,7 @@ causes! {
     Futex {
         name: "futex",
         what: "it waited on a futex, until another task woke it or until its timeout",
-        known_by: "which of a lock, a condition, work to do or a sleep of its runtime it was is not known: no holder of a lock is shown. `meanwhile` says what the task did that woke it",
+        known_by: "a lock, a condition, work to do, or a sleep of its runtime: which of these is not known. `meanwhile` says what the waking task did",
         reasons: &[reasons::NOT_SIGNALLED],
         states: &[State::Futex],
         account: Account::Waiter,
@@ -423,8 +423,8 @@ causes! {
     /// Somebody who did not answer before the timeout.
     Unanswered {
         name: "unanswered",
-        what: "the peer that it had asked did not answer before the timeout",
-        known_by: "the connection on which it had sent last, and which it used next; or the connection that was not established when the program, or the kernel, gave up",
+        what: "its peer did not answer before the timeout",
+        known_by: "the connection on which it had last sent, and which it used next; or a connection that was not established when the program or the kernel gave up",
         reasons: &[reasons::NO_ANSWER, reasons::NOT_CONNECTED],
         account: Account::OwnWithPeer,
         says: &[
@@ -446,7 +446,7 @@ causes! {
     Queue {
         name: "queue",
         what: "the request, or an answer to it, had arrived and no task had picked it up",
-        known_by: "from the arrival of its first byte until a task read it; the object says what the thread that read it did instead, and for which request, where that is known",
+        known_by: "the time from the arrival of its first byte until a task read it. The object says what that task's thread did instead, and for which request, if known",
         states: &[State::Queued],
         account: Account::Taker,
         says: &[
@@ -459,7 +459,7 @@ causes! {
     NotTaken {
         name: "not_taken",
         what: "its connection had not been accepted, or what it sent had not been read",
-        known_by: "the process that listens there, or has the other end, is recorded and did neither until the caller gave up",
+        known_by: "the process at the other end is recorded and did neither until the caller gave up",
         reasons: &[reasons::NOT_ACCEPTED, reasons::NOT_ACCEPTED_STOPPED, reasons::NOT_TAKEN, reasons::NOT_TAKEN_STOPPED],
         account: Account::Listener,
         says: &[
@@ -473,7 +473,7 @@ causes! {
     Isolation {
         name: "isolation",
         what: "the recording held it back",
-        known_by: "`wakepath run --isolate` hands over one input at a time: how long it would have been queued without that is not known. Always reported last, and never as the cause; `--observe` alters nothing",
+        known_by: "`wakepath run --isolate` hands over one input at a time. How long the input would have waited without that is not known. Always reported last, and never as the cause; `--observe` changes nothing",
         account: Account::Taker,
         is_by_recording: true,
         says: &[say("{service} held back by the recording, which handed it one input at a time (isolation)")],
@@ -482,7 +482,7 @@ causes! {
     PageFault {
         name: "page_fault",
         what: "a page was read in",
-        known_by: "a block request ended a wait outside of system calls. With `--faults`: within a page fault that read, and the object is the file",
+        known_by: "a block request ended a wait outside of system calls. With `--faults`, the object is the file",
         states: &[State::PageFault],
         says: &[
             say("{service} reading pages of {file} from the disk (page faults)"),

@@ -114,16 +114,16 @@ defects! {
         "Waits were dropped because a ring was full, or a new task's state found no room.",
         "Give the recording larger rings or a narrower selection.";
     UNSELECTED_WAITS = "selection.waits", Info, &[],
-        "Waits were not recorded, since they concern nobody selected: those of neighbours that neither woke a selected task nor did so for who did.",
-        "No action needed; `record --all` records everybody's waits.";
+        "Waits of tasks that are not selected were not recorded: these tasks neither woke a selected task nor a task that did.",
+        "No action needed; `record --all` records the waits of all tasks.";
     UNSELECTED_DROPPED = "selection.dropped", Info, &[],
-        "Records about tasks that are not selected found no room beside those of the selected: who let a selected task go on, or had its processor, may lack a name or its own waits.",
-        "No action needed for requests; larger rings (`--ring-bytes`) keep more of the neighbours.";
+        "Records about tasks that are not selected found no room: a task that woke a selected task, or had its processor, may lack its name or its waits.",
+        "No action needed for requests; larger rings (`--ring-bytes`) keep more of these records.";
     SWITCH = "loss.switch", Warning, WAITING,
         "A task was switched in without a recorded switch-out, so that wait has no record.",
         "No action needed: some kernels do not report every switch-out; the count bounds what is missing.";
     WAIT_END = "wait.end_computed", Info, WAITING,
-        "The kernel did not report a task's switch-in: its wait ends where the processor time it used since begins.",
+        "The kernel did not report when a task was switched in: the end of its wait is computed from the processor time that it used.",
         "No action needed: such an end is late by the time that interrupts and the hypervisor took.";
     RING_POLL = "loss.ring.poll", Warning, &[Requests, Waits, CriticalPath],
         "Returns from poll were dropped because a ring was full.",
@@ -153,55 +153,55 @@ defects! {
         "The stack of a waiting task could not be read: its memory was paged out when it blocked.",
         "No action needed: the wait itself is complete.";
     STACK_UNMAPPED = "loss.stack.unmapped", Info, &[Waits],
-        "A process ended before the files behind its stacks could be looked up: where it waited is not known.",
+        "A process ended before the files of its stacks could be looked up: where in its code it waited is not known.",
         "No action needed for processes that live for milliseconds; the waits themselves are complete.";
     HEAD_FAULT = "loss.head.fault", Warning, &[Requests, Metrics],
         "The first bytes of a message could not be read from the program's memory.",
         "No action needed: the message keeps its place and loses its attributes.";
     HEAD_CUT = "loss.head.cut", Info, &[Requests, Metrics],
-        "A message's head was longer than what is captured, so attributes behind the cut are missing.",
+        "A message's head was longer than what is captured, so attributes after the cut are missing.",
         "Raise the capture length if those attributes matter.";
     STRING_OVERFLOW = "loss.string.cut", Info, &[Names],
         "A name, path or command line was longer than its field and was cut.",
         "No action needed: only the shown name is shorter.";
     INTERNER = "loss.interner", Warning, &[Names, Metrics],
-        "More distinct strings than a recording holds; the rest are shown as an ellipsis.",
+        "There are more distinct strings than a recording can hold; the rest are shown as an ellipsis.",
         "Check the path templates: an identifier may have been left in them.";
     WORDS_FORGOTTEN = "words.forgotten", Info, &[Names],
-        "More distinct words were seen than are remembered until they recur: some that recur late show as {value}.",
+        "There are more distinct words than can be remembered until they recur: some that recur late are shown as {value}.",
         "No action needed: paths or statements hold very many values; the requests themselves are complete.";
     WORDS_FULL = "words.full", Info, &[Names, Metrics],
-        "More distinct texts with words that had not recurred than a recording holds: those words stay {value}.",
+        "There are more distinct texts with words that have not recurred than a recording can hold: those words stay {value}.",
         "No action needed: paths or statements hold very many values; the requests themselves are complete.";
     BPF_RECURSION = "loss.bpf.recursion", Warning, EVERYTHING,
         "The kernel skipped a probe because one was already running on that processor.",
         "No action needed: the count bounds what is missing.";
     EXPORT_UNDELIVERED = "export.undelivered", Info, &[],
-        "Spans that `--otlp` could not deliver to the collector while recording.",
-        "Send them again: `wakepath export DIR --to otlp --endpoint URL`; ids are the same, so what was taken stays as it is.";
+        "`--otlp` could not deliver spans to the collector during the recording.",
+        "Send them again: `wakepath export DIR --to otlp --endpoint URL`; the ids are the same, so nothing appears twice.";
     EXPORT_BEHIND = "export.behind", Info, &[],
-        "Milliseconds of the recording that `--otlp` left out, since sending could not keep up.",
+        "`--otlp` left out parts of the recording (in milliseconds), because sending could not keep up.",
         "Export the folder: `wakepath export DIR --to otlp --endpoint URL`.";
     EXPORT_TOO_LONG = "export.too_long", Info, &[],
-        "Requests that took longer than `--otlp` waits for, and were not sent while recording.",
+        "Requests took longer than `--otlp` waits, so they were not sent during the recording.",
         "Export the folder: `wakepath export DIR --to otlp --endpoint URL`.";
     BPF_MAP_FULL = "loss.bpf.map_full", Error, EVERYTHING,
         "An entry did not fit into a map of the kernel programs.",
         "Give the recording larger maps or a narrower selection.";
     LIBRARY_NO_SLOT = "library.no_slot", Error, EVERYTHING,
-        "A process under the preload library, or a new thread, found no free slot in the shared memory: not recorded.",
+        "A process under the preload library, or a new thread, found no free slot in the shared memory, so it was not recorded.",
         "Record with more --slots, or give /dev/shm more room.";
     LIBRARY_TABLE_FULL = "loss.storage.library", Error, PATHS,
         "The preload library's table of descriptors or connections was full, so operations were not recorded.",
         "Record this process by the kernel vantage, whose tables are larger.";
     LIBRARY_DESCRIPTOR = "library.descriptor", Warning, PATHS,
-        "The preload library could not tell what a descriptor is and left it alone.",
+        "The preload library could not determine what a descriptor is, and ignored it.",
         "Record by the kernel vantage too if connections are missing.";
     LIBRARY_RACE = "library.race", Warning, PATHS,
         "Two threads read one connection at the same time, so the preload library isolated nothing there.",
         "No action needed: such inputs say that they were not isolated.";
     LIBRARY_IO_URING = "library.io_uring", Error, PATHS,
-        "A program under the preload library uses io_uring: what goes through it was not seen.",
+        "A program under the preload library uses io_uring, whose operations the library does not see.",
         "Record it by the kernel vantage, which sees io_uring.";
     LIBRARY_TLS = "library.tls_no_descriptor", Warning, &[Requests, Metrics],
         "A TLS session is on no descriptor (a memory BIO), so its plaintext belongs to no connection.",
@@ -210,11 +210,11 @@ defects! {
         "Inputs were handed over together, so the isolation rule does not apply to them.",
         "Record with --isolate; if that was given, these could not be separated.";
     LIBRARY_NOT_LOADED = "library.not_loaded", Warning, EVERYTHING,
-        "A program was started into which the library cannot be loaded: static, privileged, by Go, with another C library, or limited to too little address space.",
+        "A program cannot load the library: it is static, privileged, a Go program, linked to another C library, or limited to too little address space.",
         "Record it by the kernel vantage (`wakepath record`, or `wakepath run --kernel`).";
     RECORD_CODE = "record.unknown_code", Error, PATHS,
         "A record has a number that this version does not know: an operation, state or cause is missing.",
-        "Use kernel programs, preload library and wakepath of the same version; report it where they are.";
+        "Use kernel programs, preload library, and wakepath of the same version; if they are, report it.";
     LIBRARY_SHARED_FLOW = "library.shared_flow", Warning, PATHS,
         "A connection went from one process to another in the middle, so its bytes could not be numbered.",
         "Record by the kernel vantage, which numbers bytes in the kernel.";
@@ -222,16 +222,16 @@ defects! {
         "A program loaded a plug-in with RTLD_DEEPBIND: the plug-in's calls bypass the preload library.",
         "Record with --kernel too, which sees such calls, if the plug-in has connections of its own.";
     GUEST_TYPES = "guest.no_types", Error, EVERYTHING,
-        "The guest's kernel does not describe its types (BTF), or lacks one that is needed, so nothing was seen of it.",
+        "The guest's kernel does not describe its types (BTF), or lacks one that is needed, so nothing was recorded.",
         "Record a guest whose kernel has BTF (CONFIG_DEBUG_INFO_BTF), and whose processor model needs no page-table isolation (`-cpu max`, or `pti=off`).";
     GUEST_UNREAD = "guest.unreadable", Error, PATHS,
-        "What a system call of the guest was about could not be read in its memory, so the call is missing.",
+        "The arguments of a guest's system call could not be read from its memory, so the call is missing.",
         "Give the guest a processor model without page-table isolation (`-cpu max`), or `pti=off` on its kernel's command line.";
     GUEST_CALLS_32 = "guest.compat_calls", Error, PATHS,
         "A 32-bit program of the guest made system calls, which are not decoded.",
-        "Nothing to do from below: such programs are not seen.";
+        "No remedy: calls of 32-bit programs are not decoded.";
     GUEST_IO_URING = "guest.io_uring", Error, PATHS,
-        "A program of the guest set up io_uring: operations that go through it were not seen.",
+        "A program of the guest set up io_uring, whose operations were not recorded.",
         "Record inside the guest by the kernel vantage, which sees io_uring.";
     GUEST_TABLE_FULL = "loss.storage.guest", Error, PATHS,
         "The guest had more connections open at once than the plugin keeps, so operations were not recorded.",
@@ -250,7 +250,7 @@ defects! {
         "Capture more bytes of each packet: tunnels need some 50 bytes each.";
     NET_TOO_DEEP = "net.too_deep", Warning, PATHS,
         "A packet has more nested tunnels and tags than are decoded, and was left out.",
-        "Nothing to do, unless that nesting is intended: then report it with the capture.";
+        "If that nesting is intended, report it with the capture.";
     NET_FRAGMENT = "net.fragments_missing", Warning, PATHS,
         "Fragments of a datagram are missing or contradict each other; at most its first fragment is known.",
         "Capture where all fragments pass, or find out where fragments are lost.";
@@ -258,39 +258,39 @@ defects! {
         "Packets of an unknown link type were left out.",
         "Capture on an Ethernet or IP interface, or report the number that the file gives.";
     NET_GAP = "net.bytes_missing", Warning, PATHS,
-        "Bytes of a stream passed and were never captured.",
+        "Bytes of a stream were not captured.",
         "Give the capture a larger buffer or a narrower filter, or mirror all of the flow's packets.";
     NET_PAYLOAD_CUT = "net.payload_cut", Info, PATHS,
         "The packets of a flow were only partly captured; messages beyond that are not seen.",
         "Capture more bytes of each packet if messages are missing.";
     NET_DUPLICATE = "net.duplicate", Info, &[],
         "A packet was captured twice and counted once.",
-        "Nothing to do; mirroring only one of the two ports costs less.";
+        "No action needed; mirroring only one of the two ports costs less.";
     NET_OVERLAP = "net.overlap_differs", Warning, PATHS,
         "A segment repeats bytes with different contents; the first ones were used.",
         "Look for a middlebox that rewrites segments, or for a deliberate attack.";
     NET_OUT_OF_WINDOW = "net.out_of_window", Info, &[],
         "A segment's sequence numbers do not fit its connection, so its bytes were left out.",
-        "Nothing to do, unless there are many: then look for damage or forged packets.";
+        "If there are many, look for damage or forged packets.";
     NET_HELD_LIMIT = "net.held_limit", Warning, PATHS,
-        "Segments waited for more missing bytes than can be held, so those bytes were given up.",
+        "Too many segments waited for missing bytes, so the missing bytes were given up.",
         "Give the sniffer more memory for held segments, or look for the capture's losses.";
     NET_FLOWS_LIMIT = "net.flows_limit", Warning, PATHS,
-        "More flows at once than are remembered: the one that was silent longest was dropped.",
+        "There were more flows at once than can be followed: the one that was silent longest was dropped.",
         "Narrow the filter, or let the sniffer remember more flows.";
     NET_OPEN_LIMIT = "net.open_limit", Warning, PATHS,
-        "More requests of one flow waited for replies than are remembered.",
+        "More requests of one flow waited for replies than can be remembered.",
         "No action needed: replies to those beyond the limit are shown without their request.";
     NET_UNPAIRED = "net.pairing_unsure", Warning, PATHS,
         "A request or a reply was left alone: its connection began before the capture, or bytes were missing, and \
          nothing says which belong together.",
         "Begin the capture before the connections, or look for its losses.";
     NET_TIME = "net.time_jumps", Warning, PATHS,
-        "A packet's time was hours or years from its neighbours': it is given the time of the one before it.",
-        "Look for damage in the capture, or for captures that were put together in another order than they were made.";
+        "A packet's time was hours or years away from its neighbors', so it got the time of the packet before it.",
+        "Look for damage in the capture, or for captures that were concatenated in the wrong order.";
     NET_URGENT = "net.urgent", Info, &[Requests, Metrics],
         "A stream has urgent data, which its reader may receive separately.",
-        "Nothing to do, unless messages of the flow are malformed from there on.";
+        "No action needed, unless later messages of the flow are malformed.";
     FORWARD_LOST = "forward.lost", Error, PATHS,
         "Rows that a sniffer forwarded did not arrive: datagrams were lost in transit, or the receiver was too slow.",
         "Forward with --forward-by tcp, or find out where datagrams get lost.";
@@ -314,7 +314,7 @@ defects! {
         "Start the trace earlier if those waits matter.";
     IMPORT_SWITCH_UNSEEN = "import.switch_unseen", Warning, WAITING,
         "A task left or took a processor without an event that says so; its wait there is given as unknown.",
-        "Look for lost events or a filter in how the trace was made.";
+        "Check the trace for lost events and for a filter.";
     IMPORT_BACKWARDS = "import.time_backwards", Info, WAITING,
         "An imported event is older than the one before it on its processor.",
         "No action needed: intervals were kept in order by at most that much.";
@@ -370,7 +370,7 @@ defects! {
         "A machine waited for a queue and then did nothing with it; the time counts as its own work.",
         "Annotate the dequeue or enqueue that ends the wait.";
     MARKS_NEVER_WAITS = "marks.never_waits", Warning, MODELS,
-        "A machine takes from a queue that was empty between, and never waits: idle time counts as its work.",
+        "A machine takes from a queue that was empty at times, and never waits: idle time counts as its work.",
         "Annotate the place where it finds nothing to do (wait_empty); a run at low rate shows which state that is.";
     MARKS_NEVER_FILLED = "marks.never_filled", Warning, MODELS,
         "Items are taken out of a queue that nothing puts items into.",
@@ -379,7 +379,7 @@ defects! {
         "Items are put into a queue that nothing takes items from.",
         "Annotate the place where they are taken (dequeue), with the same name and key.";
     MARKS_STATE_OPEN = "marks.state_open", Info, MODELS,
-        "A machine's last mark was followed by nothing for longer than it had existed; its last state was left out.",
+        "Nothing followed a machine's last mark for longer than the machine had existed; its last state was left out.",
         "Annotate what follows: another state, or the wait (wait_empty, wait_full) that it is in.";
     MARKS_TRANSACTION = "marks.transaction", Warning, MODELS,
         "A transaction ended before it started, or started while another one was open; it was left out.",
@@ -388,18 +388,18 @@ defects! {
         "More distinct paths of items through machines than can be told apart; later ones count as the machine's own.",
         "Narrow the question (--from, --to); forecasts are not affected.";
     MARKS_LATE = "loss.marks.late", Error, MODELS,
-        "A program mapped annotated code; its marks before the recorder attached were not seen.",
-        "Start the program under `wakepath record -- CMD` or `wakepath run`, or record once it runs.";
+        "Marks of a program were not recorded until the recorder attached to its annotated code.",
+        "Start the program under `wakepath record -- CMD` or `wakepath run`, or start the recording after the program.";
     MARKS_REFUSED = "loss.marks.refused", Error, MODELS,
         "The kernel refused to attach to a program's annotations, so none of its marks were seen.",
         "Use `wakepath run -- CMD`, or report the kernel's version (`uname -r`).";
     RUNTIME_REFUTED = "runtime.refuted", Info, &[Requests],
         "The memory of a program's runtime named a different thread from the one that ran, so the logical task \
          (goroutine, virtual thread) of these operations is not known.",
-        "Nothing to do where they are few: threads that begin are not known to their runtime at once.";
+        "If they are few, no action is needed: a runtime does not know a new thread at once.";
     RUNTIME_UNREAD = "runtime.unread", Warning, &[Requests],
-        "Logical tasks of a program were asked for (`--runtimes`) and not read, since the layout of its runtime's version is not \
-         known. Its threads alone are told apart, so that its calls may stay open.",
+        "`--runtimes` asked for the logical tasks of a program, but the layout of its runtime's version is not known. Only its \
+         threads are told apart, so its calls may stay open.",
         "See docs/runtimes.md for the versions that are read; `wakepath doctor` names that of each process.";
     MARKS_CUT = "marks.name_cut", Warning, MODELS,
         "A name in an annotation was cut after 62 bytes; names that differ only after that are treated as one.",
@@ -433,23 +433,23 @@ defects! {
         "Look at the flow's notes for the protocol and the place.";
     PROTOCOL_UNKNOWN = "protocol.unknown", Info, &[Requests, Metrics],
         "No protocol processor knows a flow's bytes; messages are told apart by changes of direction.",
-        "Nothing to do, unless the protocol matters: then add a processor for it.";
+        "If the protocol matters, add a processor for it.";
     TLS_UNJOINED = "tls.unjoined", Warning, &[Requests, Metrics],
-        "A TLS library moved plaintext, and nobody knows on which connection: its bytes do not go to a socket amid the library's calls, \
+        "A TLS library moved plaintext on an unknown connection: its bytes do not go to a socket during the library's calls, \
          or its handshake was before the recording.",
         "No action needed: those messages stay encrypted.";
     TLS_REFUSED = "tls.refused", Warning, &[Requests, Metrics],
-        "The kernel refused probes in a TLS library (`--tls`), so that what goes through it stays encrypted.",
+        "The kernel refused probes in a TLS library (`--tls`), so its traffic stays encrypted.",
         "See what `wakepath record` said; uprobes need CAP_PERFMON.";
     TLS_UNREAD = "tls.unread", Info, &[],
-        "Connections speak TLS, and what is inside was not read: each is times and bytes.",
+        "Connections use TLS, and their plaintext was not read: each is only times and bytes.",
         "`wakepath record --tls` reads what goes through OpenSSL, and through libraries and programs that export its functions.";
     TLS_UNFIT = "tls.unfit", Warning, &[Requests, Metrics],
         "Plaintext of TLS fits none of the records that moved on its connection, so it was not joined to them.",
         "Report it with the library's version if they are many: those messages stay encrypted.";
     PROTOCOL_TLS = "protocol.tls_multiplexed", Warning, &[Requests, Metrics],
         "A TLS connection may carry HTTP/2, whose requests cannot be told apart from outside: none of them is counted.",
-        "Record the plain-text traffic behind it, or let the server offer HTTP/1.1 only.";
+        "Record with `--tls`, record where the traffic is plain text, or let the server offer HTTP/1.1 only.";
     PROTOCOL_LIMIT = "protocol.limit", Warning, &[Requests, Metrics],
         "A protocol processor reached one of its limits and skipped a message.",
         "Report it with the flow's notes if the traffic is well-formed.";
@@ -503,7 +503,7 @@ defects! {
         "A file with a segment's name is not a regular file, and was not opened.",
         "Check what is there, and copy the segment again from where it was recorded.";
     FOLDER_INFO = "folder.bad_description", Warning, &[Names],
-        "The folder's description (wakepath.json) is gone or damaged; its segments were read all the same.",
+        "The folder's description (wakepath.json) is gone or damaged; its segments were still read.",
         "Copy wakepath.json again from where the folder was recorded.";
     FOLDER_GAP = "folder.missing_frames", Error, EVERYTHING,
         "Frames of a segment are gone, by their numbers or by the recorder's own list.",
@@ -527,7 +527,7 @@ defects! {
         "A trace's metadata could not be read beyond a point, so events described after it are missing.",
         "Copy the trace again when its session has ended, or report the metadata.";
     CTF_CUT = "ctf.cut", Warning, EVERYTHING,
-        "A stream ends inside a packet: what stands before the cut was read.",
+        "A stream ends inside a packet: everything before the cut was read.",
         "Stop the tracing session before its files are copied.";
     CTF_OPEN = "ctf.open_packet", Warning, EVERYTHING,
         "A packet was not closed by its tracer and was read up to its last event.",

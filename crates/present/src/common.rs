@@ -82,7 +82,7 @@ impl CommonView {
         if self.selected == 0 || self.others == 0 {
             out.push_str("There is nothing to compare: select some requests, and not all of them.\n");
         } else if self.values.is_empty() {
-            out.push_str("They differ in none of the attributes.\n");
+            out.push_str("They differ in no attribute.\n");
         } else {
             let mut t = Table::new(&[
                 Column::text("attribute"),

@@ -205,7 +205,7 @@ impl Directions {
 /// What the network did.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct NetworkView {
-    /// Connections and flows of datagrams that were met.
+    /// Connections and datagram flows seen.
     pub flows: u64,
     /// Connections that the server refused.
     pub refused: u64,
@@ -229,7 +229,7 @@ pub struct NetworkView {
     pub retransmitted: Directions,
     /// Segments that came early.
     pub reordered: Directions,
-    /// Windows of 0 told to this direction's sender.
+    /// Zero windows that this direction's sender received.
     pub zero_windows: Directions,
     #[serde(skip)]
     is_troubled: bool,

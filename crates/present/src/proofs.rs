@@ -38,7 +38,7 @@ pub struct ProofView {
 /// A condition of a rule.
 #[derive(Debug, Serialize)]
 pub struct ConditionView {
-    /// Its name in docs/evidence.md.
+    /// Its name in docs/internals/attribution.md.
     pub condition: &'static str,
     /// What would have been true if it had held.
     pub says: &'static str,
@@ -255,7 +255,7 @@ pub fn render(proofs: &[ProofView], style: Style) -> String {
             line(4, &format!("… and {} more", units::count(u64::from(p.more))), Tint::Dim);
         }
         if !p.failed.is_empty() {
-            line(4, "conditions of rules that did not hold (docs/evidence.md):", Tint::Plain);
+            line(4, "conditions of rules that did not hold:", Tint::Plain);
         }
         for c in &p.failed {
             line(9, &format!("{} [{}]", c.says, c.condition), Tint::Dim);

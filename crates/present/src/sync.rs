@@ -279,7 +279,7 @@ fn reason(why: Unsynchronised, p: &PairReport, names: &[String]) -> (String, &'s
         }
         Unsynchronised::Contradiction(by_ns) => (
             format!("no clock, in however many pieces, puts all messages in order: the best is off by {}", time(by_ns)),
-            "A clock was set during the recording, or different messages look alike: synchronise a shorter recording.",
+            "A clock was set during the recording, or different messages look alike: synchronize a shorter recording.",
         ),
     }
 }
@@ -319,7 +319,7 @@ impl SyncView {
         let mut out = String::new();
         if self.hosts.len() < 2 {
             let what = if self.hosts.is_empty() { "No host" } else { "One host, one clock" };
-            let _ = writeln!(out, "{what}: nothing to synchronise.");
+            let _ = writeln!(out, "{what}: nothing to synchronize.");
             return out;
         }
         self.head(&mut out, style);
@@ -344,7 +344,7 @@ impl SyncView {
         let amid = self.pairs.iter().filter_map(|p| p.uncertainty_amid_ns).max();
         let inversions = units::counted(self.inversions, "inversion", "inversions");
         let line = format!(
-            "{synchronised} of {} hosts synchronised{}{}: {} messages, {inversions}.",
+            "{synchronised} of {} hosts synchronized{}{}: {} messages, {inversions}.",
             self.hosts.len(),
             if self.groups.len() > 1 { format!(" in {} groups", self.groups.len()) } else { String::new() },
             worst.map_or(String::new(), |w| format!(" {}", within(w, amid))),
@@ -395,8 +395,8 @@ impl SyncView {
     fn pair(&self, out: &mut String, p: &PairView, style: Style) {
         let title = format!("{} – {}", sanitise(&p.a), sanitise(&p.b));
         let how = match (&p.why_not, p.via.len()) {
-            (Some(_), _) => "not synchronised".to_owned(),
-            (None, 2) => format!("synchronised{}", if p.in_tree { ", in the tree" } else { "" }),
+            (Some(_), _) => "not synchronized".to_owned(),
+            (None, 2) => format!("synchronized{}", if p.in_tree { ", in the tree" } else { "" }),
             (None, _) => format!("composed: {}", p.via.join(" – ")),
         };
         let within = p.uncertainty_ns.map_or(String::new(), |u| format!(", {}", within(u, p.uncertainty_amid_ns)));

@@ -61,7 +61,7 @@ flow d A D
     let view = requests(script);
     assert_eq!((view.kinds.len(), view.opened.len()), (1, 1));
     let text = view.render(0, &[], Style::default());
-    assert!(text.contains("since they only open connections or subscriptions: GET /h1 at app:"), "{text}");
+    assert!(text.contains("because they only open connections or subscriptions: GET /h1 at app:"), "{text}");
 }
 
 /// A call whose answer comes after the reply lies beyond its request's bar: that is said, and why.

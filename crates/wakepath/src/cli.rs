@@ -53,10 +53,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use wakepath_present::text::ColourChoice;
 
-/// Request paths of unmodified systems: which path a request took, where its time went, who it waited for.
+/// Request paths of unmodified systems: which path a request took, where its time went, what it waited for.
 ///
-/// Record on each host, then ask. Recording by the kernel needs root or capabilities; `run` and reading a trace folder
-/// need neither.
+/// Record on each host, then ask. Recording by the kernel needs root or capabilities. `run`, and commands that read a trace
+/// folder, need neither.
 #[derive(Parser, Debug)]
 #[command(name = "wakepath", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
@@ -75,7 +75,7 @@ Exit codes: 0 answered; 1 failed; 2 wrong usage; 3 answered, but data loss affec
 Answers go to standard output, everything else to standard error.
 `wakepath COMMAND --help` has examples.")]
 pub struct Cli {
-    /// When to use colour: on a terminal (auto, which obeys NO_COLOR and CLICOLOR_FORCE), always or never
+    /// When to use color: on a terminal (auto, which obeys NO_COLOR and CLICOLOR_FORCE), always or never
     #[arg(
         long,
         global = true,
@@ -89,7 +89,7 @@ pub struct Cli {
     /// Do not page long answers (default on a terminal: $WAKEPATH_PAGER, $PAGER or less)
     #[arg(long, global = true, help_heading = "Output")]
     pub no_pager: bool,
-    /// `shown`: ignore links that rest on habit. With `show`: print the evidence of each link, or of one span
+    /// `shown`: ignore links that rest on a habit. With `show`: print the evidence of each link, or of one span
     #[arg(
         long,
         global = true,
@@ -223,10 +223,10 @@ pub struct ShowArgs {
 
 /// Why it took so long: the time of a task or a request, with each wait replaced by what it waited for
 ///
-/// The active path of a task follows each of its waits to who or what ended it: the task that woke it, the sender of the
-/// message, the disk, a timer; and that one's own waits in turn, also on other hosts. The critical path of a request goes
-/// from its arrival to the last byte of its reply in the same way. The slices add up to the elapsed time exactly; what is
-/// not known is a slice that says why. The first question of a folder leaves an index in its cache.
+/// The active path of a task replaces each of its waits by what ended it: the task that woke it, the sender of the message,
+/// the disk, or a timer; and that task's own waits in turn, also on other hosts. The critical path of a request goes from its
+/// arrival to the last byte of its reply in the same way. The slices add up to the elapsed time exactly. A slice that is not
+/// known says why. The first question about a folder leaves an index in its cache.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -245,16 +245,16 @@ pub struct WaitsArgs {
     /// With --task: on this host
     #[arg(long, value_name = "HOST", requires = "task")]
     pub host: Option<String>,
-    /// With --task: from here on; RFC 3339, +12.5s from the task's start, or nanoseconds
+    /// With --task: from this time on: RFC 3339, +12.5s from the task's start, or nanoseconds
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "task")]
     pub from: Option<Moment>,
-    /// With --task: until here
+    /// With --task: until this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "task")]
     pub to: Option<Moment>,
-    /// With --task: where in its program the task blocked, and how long; of a recording with --stacks
+    /// With --task: where in its program the task blocked, and how long; needs a recording with --stacks
     ///
-    /// A flame of waits, longest first. Names come from the program's files on this machine, where they are the same
-    /// by build id; other frames are FILE+OFFSET.
+    /// Prints stacks of waits, longest first. Names come from the program's files on this machine, if their build id is the
+    /// same; other frames are FILE+OFFSET.
     #[arg(long, requires = "task", conflicts_with = "request")]
     pub stacks: bool,
     /// With --stacks: one line for each stack, as flame graph tools read it: `FRAME;FRAME NANOSECONDS`
@@ -266,7 +266,7 @@ pub struct WaitsArgs {
     /// With --request slowest: of this kind, as `wakepath requests` prints it
     #[arg(long, value_name = "KIND", requires = "request", add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
-    /// Most rows of the table, about; 0 shows every slice
+    /// Approximate maximum number of rows; 0 shows every slice
     #[arg(long, default_value_t = 60, value_name = "N")]
     pub limit: usize,
     #[command(flatten)]
@@ -275,12 +275,11 @@ pub struct WaitsArgs {
 
 /// Why slow requests are slow: where their time goes compared with typical ones, largest difference first
 ///
-/// Of each kind of request, the slowest against the middle half by duration; or a selection by time, duration and service
-/// against all others; or, with two folders, all of a kind in the second against all of it in the first. The time is that of
-/// critical paths, grouped by cause: computing, waiting for a processor, a lock, network, name server, disk, timer,
-/// queue. Figures are averages, and the differences add up. Requests with an incomplete path are left out and counted.
-/// Of folders without requests, such as imported
-/// traces, --task compares the active path of a task in two recordings.
+/// Compares the slowest requests of each kind with the middle half by duration; or a selection by time, duration and service
+/// with all others; or, with two folders, a kind in the second with the same kind in the first. The time is that of critical
+/// paths, grouped by cause: computing, waiting for a processor, a lock, network, name server, disk, timer, queue. Figures are
+/// averages, and the differences add up. Requests with an incomplete path are left out and counted. In folders without
+/// requests, such as imported traces, --task compares the active path of a task in two recordings.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -296,7 +295,7 @@ pub struct WhyArgs {
     /// A trace folder; or two, before and after
     #[arg(required = true, value_name = "DIR", num_args = 1..=2)]
     pub folders: Vec<PathBuf>,
-    /// Which share of a kind's requests are the slow ones; with one folder
+    /// With one folder: the share of a kind's requests that count as slow
     #[arg(long, default_value = "1%", value_name = "SHARE", conflicts_with_all = ["from", "to", "longer_than", "shorter_than", "service"])]
     pub slowest: Share,
     #[command(flatten)]
@@ -304,7 +303,7 @@ pub struct WhyArgs {
     /// Only this kind, as `wakepath requests` prints it
     #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
-    /// Most kinds compared; 0 compares all
+    /// Maximum number of kinds; 0 compares all
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub kinds: usize,
     /// With two folders: the tasks of this NAME, TID or NAME/TID instead of requests
@@ -313,7 +312,7 @@ pub struct WhyArgs {
     /// With --task: on this host
     #[arg(long, value_name = "HOST", requires = "task")]
     pub host: Option<String>,
-    /// Most differences shown of each kind; 0 shows all
+    /// Maximum number of differences of each kind; 0 shows all
     #[arg(long, default_value_t = 8, value_name = "N")]
     pub limit: usize,
     #[command(flatten)]
@@ -322,9 +321,9 @@ pub struct WhyArgs {
 
 /// Still in progress when recording stopped: requests without an answer, waits, and deadlocks
 ///
-/// For a system that hangs: record it for a few seconds, then run this. Requests and waits are listed oldest first,
-/// each with what it waits for; idle tasks are only counted. Tasks that wait for each other in a circle are named.
-/// Anything that hung before recording began shows only if it did something since.
+/// For a system that hangs: record it for a few seconds, then run this. Requests and waits are listed oldest first, each with
+/// what it waits for. Idle tasks are only counted. Tasks that wait for each other in a circle are named. What hung before
+/// recording began shows only if it did something since.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -334,7 +333,7 @@ Examples:
 pub struct OpenArgs {
     #[command(flatten)]
     pub folders: Folders,
-    /// Most requests and waits shown; 0 shows all
+    /// Maximum number of requests and waits; 0 shows all
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub limit: usize,
     #[command(flatten)]

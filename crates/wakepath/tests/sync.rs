@@ -85,7 +85,7 @@ fn clocks_are_put_on_one_line_and_kept() -> Tested {
     let text = stdout(&trial);
     assert_eq!(trial.status.code(), Some(0), "{}", stderr(&trial));
     assert!(widest(&text) <= 100, "{text}");
-    for part in ["3 of 3 hosts synchronised", "0 inversions", "composed: db – app – web", "A trial", "Spanning tree"]
+    for part in ["3 of 3 hosts synchronized", "0 inversions", "composed: db – app – web", "A trial", "Spanning tree"]
     {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
@@ -152,7 +152,7 @@ fn what_cannot_be_synchronised_is_an_answer() -> Tested {
     write_small(&one, "web", "aaaaaaaa-1", false);
     let output = run(&["sync", path(&one)]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stdout(&output).contains("nothing to synchronise"));
+    assert!(stdout(&output).contains("nothing to synchronize"));
     assert!(!one.join("sync.json").exists());
 
     let apart = dir.path().join("apart");
@@ -161,7 +161,7 @@ fn what_cannot_be_synchronised_is_an_answer() -> Tested {
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
-        text.contains("4 of 4 hosts synchronised in 2 groups") && text.contains("a – c: not synchronised"),
+        text.contains("4 of 4 hosts synchronized in 2 groups") && text.contains("a – c: not synchronized"),
         "{text}"
     );
     assert!(text.contains("→ Record both at the same time") && widest(&text) <= 100, "{text}");

@@ -234,7 +234,7 @@ fn where_all_are_alike_it_says_where_the_time_goes() -> Tested {
     let triage = check("triage", &stdout(&run(&["triage", "--json", path(&folder)])));
     let slow = of(&triage, "slow");
     let alike = slow.iter().find(|f| sentence(f).starts_with("All 200 requests")).ok_or_else(|| format!("{slow:?}"))?;
-    assert!(sentence(alike).contains("take about as long") && sentence(alike).contains("are app"), "{alike}");
+    assert!(sentence(alike).contains("take about equally long") && sentence(alike).contains("are app"), "{alike}");
     Ok(())
 }
 

@@ -3,11 +3,18 @@
 use super::links::prose;
 use super::sources::product_lines;
 use super::{File, Tree};
+use crate::tables::{self, Made};
 
 /// The phrases, one a line with what to write instead: `phrase => better`. Tests of the command line read it too.
 pub const LIST: &str = include_str!("../../../docs/internals/wording.txt");
 /// Most words of a sentence in documents.
 const WORDS_MAX: usize = 30;
+/// Most words of a sentence in the prose of a page, on average.
+const WORDS_ON_AVERAGE: usize = 20;
+/// Fewer words are a label and no sentence.
+const LABEL_MAX: usize = 3;
+/// Most words of all pages right below `docs/`, without the tables that are made from registries.
+const PAGES: usize = 25_000;
 /// Most words of a document.
 const DOCUMENTS: [(&str, usize); 2] = [("README.md", 1_000), (MAP, 1_500)];
 /// The map, which people look at rather than read.
@@ -45,7 +52,18 @@ pub fn check(tree: &Tree, out: &mut Vec<String>) {
             for sentence in sentences(&f.text, !is_for_newcomers(&f.path)).iter().filter(|s| words(s) > WORDS_MAX) {
                 out.push(format!("{}: {} words in one sentence: {sentence}", f.path, words(sentence)));
             }
+            let average = average(&f.text);
+            if average > WORDS_ON_AVERAGE {
+                out.push(format!("{}: {average} words in a sentence on average, more than {WORDS_ON_AVERAGE}", f.path));
+            }
         }
+    }
+    let is_page = |path: &str| path.strip_prefix("docs/").is_some_and(|p| p.ends_with(".md") && !p.contains('/'));
+    let made = tables::all();
+    let pages = tree.files.iter().filter(|f| is_page(&f.path));
+    let count: usize = pages.map(|f| by_hand(&made, &f.path, &f.text).split_whitespace().count()).sum();
+    if count > PAGES {
+        out.push(format!("docs/*.md: {count} words without made tables, more than {PAGES}; shorten a page, or move what only a developer needs to docs/internals"));
     }
     for (path, most) in DOCUMENTS {
         let count = tree.text(path).split_whitespace().count();
@@ -74,7 +92,7 @@ fn is_for_newcomers(path: &str) -> bool {
 }
 
 /// What users and contributors read: README, docs and the page on benches, without internals and what is made of the code's comments.
-fn is_document(path: &str) -> bool {
+pub fn is_document(path: &str) -> bool {
     let is_page = path.starts_with("docs/") && path.ends_with(".md") && !path.starts_with("docs/internals/");
     ["README.md", "CONTRIBUTING.md", "bench/README.md"].contains(&path)
         || (is_page && path != "docs/formats/columns.md")
@@ -117,6 +135,37 @@ fn sentences(text: &str, is_reference: bool) -> Vec<String> {
     blocks.iter().flat_map(|b| ends(b).split(". ").map(|s| s.trim().to_owned()).collect::<Vec<_>>()).collect()
 }
 
+/// A page without what is made: rows from a registry, and what stands between `<!-- made by …: begin -->` and `<!-- end -->`.
+fn by_hand(made: &[Made], path: &str, text: &str) -> String {
+    let mut text = text.to_owned();
+    for part in made.iter().filter(|part| part.path == path) {
+        text = part.emptied().within(&text).unwrap_or(text);
+    }
+    let mut is_made = false;
+    let lines = text.lines().filter(|line| {
+        is_made |= line.starts_with("<!-- made by");
+        let is_kept = !is_made;
+        is_made &= !line.starts_with("<!-- end -->");
+        is_kept
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Sentences of a page's prose. Tables, headings, and labels are none; a colon does not end one.
+pub fn prose_sentences(text: &str) -> Vec<String> {
+    let is_prose = |line: &&str| !line.trim_start().starts_with(['|', '#']);
+    // what is left out ends a paragraph
+    let prose: Vec<&str> = text.lines().map(|line| if is_prose(&line) { line } else { "" }).collect();
+    let found = sentences(&prose.join("\n").replace(": ", ":\u{a0}"), false);
+    found.into_iter().map(|s| s.replace('\u{a0}', " ")).filter(|s| words(s) > LABEL_MAX).collect()
+}
+
+/// Words of a sentence of a page's prose on average, rounded up.
+fn average(text: &str) -> usize {
+    let counts: Vec<usize> = prose_sentences(text).iter().map(|s| words(s)).collect();
+    counts.iter().sum::<usize>().div_ceil(counts.len().max(1))
+}
+
 /// Words of a sentence; what stands in back quotes is one, and so is a list of such.
 fn words(sentence: &str) -> usize {
     let plain: String = sentence.split('`').enumerate().map(|(i, s)| if i % 2 == 1 { "`" } else { s }).collect();
@@ -135,6 +184,23 @@ mod tests {
         let all = phrases(LIST);
         assert!(all.len() >= 40, "{} phrases", all.len());
         assert_eq!(phrases("# no\nqueued there => \"waiting to be picked up\"\n")[0].0, "queued there");
+    }
+
+    #[test]
+    fn what_is_made_does_not_count() {
+        let made = |place| Made { path: "docs/a.md", place, rows: vec!["| x | y |".into()] };
+        let made = [made(tables::Place::Table("| id | n |"))];
+        let text = "One.\n| id | n |\n| --- | --- |\n| x | y |\n\n<!-- made by z: begin -->\nno\n<!-- end -->\nTwo.\n";
+        assert_eq!(by_hand(&made, "docs/a.md", text), "One.\n| id | n |\n| --- | --- |\n\nTwo.");
+        assert!(by_hand(&made, "docs/b.md", text).contains("| x | y |"));
+    }
+
+    #[test]
+    fn the_average_is_of_sentences_in_prose() {
+        let text = "# A heading of many words in one line\n\nOne two three four.\nOne: two three four five six.\n\n\
+                    | one two three four five six seven eight nine |\n\n- a label\n";
+        assert_eq!(average(text), 5);
+        assert_eq!(average(""), 0);
     }
 
     #[test]

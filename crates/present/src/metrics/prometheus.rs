@@ -189,7 +189,7 @@ fn of_kinds(kinds: &[KindSample], out: &mut Writer) {
 fn of_networks(networks: &[(String, Network, u64, u64)], out: &mut Writer) {
     type Value = fn(&(String, Network, u64, u64)) -> u64;
     let singles: [(&str, &str, &str, Value); 4] = [
-        ("wakepath_flows_total", "counter", "Connections and flows of datagrams that were met.", |n| n.1.counts.flows),
+        ("wakepath_flows_total", "counter", "Connections and datagram flows seen.", |n| n.1.counts.flows),
         ("wakepath_flows_open", "gauge", "Flows that are not over.", |n| n.2),
         ("wakepath_tcp_refused_total", "counter", "Connections that the server refused.", |n| n.1.counts.refused),
         ("wakepath_replies_only_total", "counter", "Replies whose request was not captured.", |n| n.3),
@@ -201,7 +201,7 @@ fn of_networks(networks: &[(String, Network, u64, u64)], out: &mut Writer) {
         }
     }
     const RESETS: &str = "wakepath_tcp_resets_total";
-    out.family(RESETS, "counter", "Connections that were reset, without the refused.");
+    out.family(RESETS, "counter", "Connections that were reset, not counting refused ones.");
     for (service, n, ..) in networks {
         for (by, count) in ["client", "server"].iter().zip(n.counts.resets) {
             out.sample(RESETS, &[("service", service), ("by", by)], count);
@@ -214,8 +214,10 @@ fn of_networks(networks: &[(String, Network, u64, u64)], out: &mut Writer) {
         ("wakepath_stream_bytes_total", "Bytes of streams, each counted once.", |n| n.counts.stream_bytes),
         ("wakepath_missing_bytes_total", "Bytes of streams that were never captured.", |n| n.counts.missing_bytes),
         ("wakepath_tcp_retransmits_total", "Segments that repeated bytes.", |n| n.counts.retransmitted),
-        ("wakepath_tcp_reordered_total", "Segments that came before bytes in front of them.", |n| n.counts.reordered),
-        ("wakepath_tcp_zero_windows_total", "Windows of 0 told to this direction's sender.", |n| n.counts.zero_windows),
+        ("wakepath_tcp_reordered_total", "Segments that arrived out of order.", |n| n.counts.reordered),
+        ("wakepath_tcp_zero_windows_total", "Zero windows that this direction's sender received.", |n| {
+            n.counts.zero_windows
+        }),
     ];
     for (name, help, value) in pairs {
         out.family(name, "counter", help);
@@ -252,7 +254,7 @@ fn of_capture(parts: &[Part<'_>], packets: Option<u64>, out: &mut Writer) {
     let mut limits = super::LimitsView::default();
     parts.iter().for_each(|p| limits.add(&p.metrics.limits()));
     const UNTOLD: &str = "wakepath_metrics_untold_total";
-    out.family(UNTOLD, "counter", "What found no room in the metrics, or no flow to belong to.");
+    out.family(UNTOLD, "counter", "Records without room in the metrics, or without a known flow.");
     let whats = [
         ("requests_in_other_kinds", limits.requests_in_other_kinds),
         ("flows_in_other_services", limits.flows_in_other_services),

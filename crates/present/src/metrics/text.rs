@@ -180,7 +180,7 @@ impl MetricsView {
         };
         out.push_str(&wrap(how, "", style.prose()));
         if with.iter().take(rows).any(|s| is_of_few(&s.figures.service_time, s.figures.requests)) {
-            let said = "In brackets: the number of requests whose time is known, where that is not all of them.";
+            let said = "In parentheses: the number of requests whose time is known, if not all.";
             out.push_str(&wrap(said, "", style.prose()));
         }
         for s in with.iter().take(rows) {
@@ -318,7 +318,7 @@ impl MetricsView {
         out.push_str(&table.render(style));
         let is_few = |n: &NetworkView| [n.handshake_server, n.handshake_client].iter().any(|h| is_of_few(h, n.flows));
         if with.iter().take(rows).any(|(_, n)| is_few(n)) {
-            let said = "In brackets: the number of flows whose handshake was captured, where that is not all of them.";
+            let said = "In parentheses: the number of flows whose handshake was captured, if not all.";
             out.push_str(&wrap(said, "", style.prose()));
         }
         if with.len() > rows {

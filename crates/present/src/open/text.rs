@@ -32,7 +32,7 @@ pub(super) fn open_before(open: u64, due: usize, unknown: u64) -> Option<String>
     }
     let open = units::counted(open, "TCP connection was", "TCP connections were");
     let known = match (due, unknown) {
-        (0, 0) => "As far as their sockets show, an answer has been due since then on none of them.".to_owned(),
+        (0, 0) => "Their sockets show that none of them has waited for an answer since then.".to_owned(),
         (0, n) => format!(
             "On {} of them nothing has moved since, and whether an answer is due there is not known: their sockets do not \
              show who spoke last. On the others no answer has been due since then.",
@@ -93,7 +93,7 @@ impl OpenView {
                 format!("{} at {} × {count} (oldest {oldest})", a.asked, a.service)
             };
             let what: Vec<String> = self.awaited.iter().map(what).collect();
-            let line = format!("Not hanging, since they ask to wait for something to happen: {}.", what.join(", "));
+            let line = format!("Not hanging, because they ask to wait for something to happen: {}.", what.join(", "));
             out.push_str(&wrap(&line, "", style.prose()));
         }
         out
@@ -119,7 +119,7 @@ impl OpenView {
             more(out, self.requests.len(), limit);
             if self.requests.iter().take(limit).any(RequestView::is_opaque) {
                 let line = format!(
-                    "Of what is {OPAQUE} nobody knows whether an answer is due: its protocol could not be read."
+                    "Of what is {OPAQUE} whether an answer is due is not known: its protocol could not be read."
                 );
                 out.push_str(&wrap(&line, "", style.prose()));
             }

@@ -291,7 +291,7 @@ impl RequestsView {
     fn render_awaited(&self, out: &mut String, style: Style) {
         if !self.opened.is_empty() {
             let what = listed(&self.opened);
-            let line = format!("Not counted as requests, since they only open connections or subscriptions: {what}.");
+            let line = format!("Not counted as requests, because they only open connections or subscriptions: {what}.");
             below(out, &line, Tint::Plain, style);
         }
         if self.awaited.is_empty() {
@@ -308,9 +308,9 @@ impl RequestsView {
         };
         let what: Vec<String> = self.awaited.iter().map(what).collect();
         let line =
-            format!("Not counted as requests, since they ask to wait for something to happen: {}.", what.join(", "));
+            format!("Not counted as requests, because they ask to wait for something to happen: {}.", what.join(", "));
         below(out, &line, Tint::Plain, style);
-        let line = "Such a wait ends when it happens, or when the time that was given for it is up; which of the two is not recorded.";
+        let line = "Such a wait ends when it happens, or at its timeout; which of the two is not recorded.";
         below(out, line, Tint::Plain, style);
     }
 }
@@ -515,7 +515,7 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     // what hardly counts needs no line
     for tier in k.tiers.iter().filter(|t| (t.connect_ns + t.handshake_ns) as f64 >= OPENING_SHARE * k.mean_ns as f64) {
         let line = format!(
-            "Opening connections to {} took {}{}. It is in nobody's own time.",
+            "Opening connections to {} took {}{}. No service's own time includes this.",
             tier.service,
             units::duration(tier.connect_ns + tier.handshake_ns),
             match tier.handshake_ns {

@@ -63,7 +63,7 @@ fn compared(k: &why::KindView) -> Option<String> {
         return Some(k.sentence.clone());
     }
     let mut text = format!(
-        "All {} requests {} at {} take about as long: {} on average, {} {}.",
+        "All {} requests {} at {} take about equally long: {} on average, {} {}.",
         units::count(k.requests),
         k.kind,
         k.service,

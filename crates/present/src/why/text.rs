@@ -173,7 +173,7 @@ impl WhyView {
                  recording: wakepath why BEFORE AFTER --task NAME."
             }
             Mode::Selected => {
-                "There is nothing to compare the selected requests with: of their kinds there are fewer than eight others."
+                "There is nothing to compare the selected requests with: their kinds have fewer than eight others."
             }
             _ => "No kind of request can be compared: `wakepath requests` lists what there is.",
         }

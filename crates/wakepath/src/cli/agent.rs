@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 /// Record without end within a budget, answer about the recent past, and keep what triggers ask for
 ///
-/// Keeps a ring of everything recent in a folder. A trigger keeps the time around it: by hand, by Alertmanager, or by a
-/// rule, and with the parts of all peers. Other commands read an agent as a folder: agent://HOST:PORT.
+/// Keeps everything recent in a folder. A trigger (you, Alertmanager, or a rule) keeps the time around it, with the parts of
+/// all peers. Other commands read an agent as a folder: agent://HOST:PORT.
 /// docs/how-to/keep-it-running.md has every setting.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -32,7 +32,7 @@ pub struct AgentArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Agents")]
 pub struct AskAgents {
-    /// With agent://HOST:PORT: from when on; RFC 3339, -10m before now, or nanoseconds since 1970
+    /// With agent://HOST:PORT: from this time on: RFC 3339, -10m before now, or nanoseconds since 1970
     #[arg(
         long,
         global = true,
@@ -42,7 +42,7 @@ pub struct AskAgents {
         hide_short_help = true
     )]
     pub since: Moment,
-    /// With agent://HOST:PORT: until when
+    /// With agent://HOST:PORT: until this time
     #[arg(
         long,
         global = true,

@@ -6,9 +6,9 @@ use clap::Args;
 ///
 /// In such a process many requests share a thread, or pass from thread to thread. The helper keeps in memory which request or
 /// task a thread works on, and `wakepath record` reads that. Node.js gets what `wakepath helper node` prints. Java 17 and later
-/// gets an agent for the tasks of executors. `attach` first says what it changes in the process, and asks. `wakepath detach`
-/// undoes it. Requests already in progress are not told apart; later ones are. docs/runtimes.md says what the helper does, and
-/// which calls stay open with it.
+/// gets an agent for the tasks of executors. `attach` first prints what it changes in the process, and asks. `wakepath detach`
+/// undoes it. Only requests that begin later are told apart. docs/runtimes.md says what the helper does, and which calls stay
+/// open with it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 /// One request as a small folder without names, for a bug report or a colleague
 ///
-/// Has the rows of the time around the request, of all tasks and flows that did anything then, so that every command answers
-/// of it as before. Names of programs, hosts, files and what was asked become others, the same ones wherever they stand
-/// (`program-3`), and so do addresses but loopback, and identifiers that clients gave. Times, sizes, statuses, ports and
-/// numbers of processes stay. It is made only if the request and its critical path are the same in it.
+/// The bundle has the rows of the time around the request, of all tasks and flows that acted then, so every command gives the
+/// same answer about the request. Names of programs, hosts, files and what was asked are replaced consistently (`program-3`),
+/// and so are addresses except loopback, and identifiers that clients gave. Times, sizes, statuses, ports and process numbers
+/// stay. If the request or its critical path would differ in the bundle, it is not created.
 #[derive(Args, Debug)]
 #[command(override_usage = "wakepath bundle [OPTIONS] <DIR>... <REQUEST> -o <OUT>")]
 #[command(after_help = "\
@@ -25,7 +25,7 @@ pub struct BundleArgs {
     /// With `slowest`: of this kind, as `wakepath requests` prints it
     #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
-    /// The folder to make; it must not exist
+    /// The folder to create; it must not exist
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
 }

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 /// Convert requests for other tools: OpenTelemetry, Jaeger, Perfetto, Prometheus, flame graphs, pprof
 ///
-/// Traces have a span for each side of each call that was watched and what its time on the critical path went to, by cause;
-/// with --waits also its longest waits as events. What is not known is said in an attribute, and a call that several requests could have made is a
-/// trace of its own, linked from each of them. Ids are the same in every export. Names are written as they are, what cannot be
-/// seen in them as an escape. docs/export.md says what goes where.
+/// Traces have a span for each watched side of each call, with its time on the critical path by cause; with --waits also its
+/// longest waits as events. Attributes say what is not known. A call that several requests could have made is a trace of its
+/// own, linked from each of them. Ids are the same in every export. Invisible characters in names become escapes.
+/// docs/export.md says what goes where.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -33,7 +33,7 @@ pub struct ExportArgs {
     /// The form
     #[arg(long, value_enum, value_name = "FORM")]
     pub to: Form,
-    /// The file to write, in place of what it holds; by default standard output
+    /// The file to write or replace; by default standard output
     #[arg(short, long, value_name = "FILE", conflicts_with = "endpoint")]
     pub output: Option<PathBuf>,
     /// With otlp: send to a collector: http://HOST (port 4318 unless it says another), or grpc://HOST (4317)
@@ -42,10 +42,10 @@ pub struct ExportArgs {
     /// With otlp: protocol buffers instead of JSON
     #[arg(long, conflicts_with = "endpoint")]
     pub protobuf: bool,
-    /// With otlp, jaeger and perfetto: the longest waits of each request as events, beside their sums by cause
+    /// With otlp, jaeger and perfetto: add the longest waits of each request as events
     #[arg(long)]
     pub waits: bool,
-    /// With folded: each stack's time in the other requests, scaled to as many, and in the selected ones
+    /// With folded: two numbers for each stack: its time in the other requests, scaled to the same count, and in the selected ones
     #[arg(long)]
     pub difference: bool,
     /// With prometheus: its older text format instead of OpenMetrics, for promtool and node_exporter
@@ -65,15 +65,15 @@ pub struct ExportArgs {
     /// Only this kind, as `wakepath requests` prints it
     #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
-    /// Requests that began here or later; RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
+    /// Requests that began at this time or later: RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<Moment>,
-    /// Requests that began before
+    /// Requests that began before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub until: Option<Moment>,
     #[command(flatten)]
     pub such: SuchRequests,
-    /// Exit with 3 where losses or incompleteness touch what is exported, or not all of it was delivered
+    /// Exit with 3 if data loss or incomplete paths affect the export, or if not all of it was delivered
     #[arg(long)]
     pub strict: bool,
     #[command(flatten, next_help_heading = "Tasks, with perfetto")]
@@ -95,7 +95,7 @@ pub enum Form {
     Folded,
     /// The same as a profile
     Pprof,
-    /// The packets of one request, out of a capture that was made beside the recording
+    /// The packets of one request, from a capture that was made beside the recording
     Pcapng,
 }
 

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 /// Where the time of many requests went: their critical paths, by host, service, program and cause
 ///
-/// At each moment of a request, its critical path is the one thing that the request was waiting for; summed over all requests
-/// of a selection, it is what would have to be faster. Requests with an incomplete path, or without a complete reply,
-/// are left out and counted. With --difference, next to it is what the other requests took; with --against, what those of
-/// another recording did, by the same names. `wakepath export --to folded` gives the same to flame graph tools.
+/// At each moment, the critical path of a request is the one thing that the request was waiting for. Summed over the selected
+/// requests, it shows what would have to be faster. Requests with an incomplete path, or without a complete reply, are left
+/// out and counted. --difference adds the time of the other requests; --against that of another recording, by the same names.
+/// `wakepath export --to folded` gives the same to flame graph tools.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +34,7 @@ pub struct FlameArgs {
     /// Compare with another recording, in which the same is selected (times such as +1.5s count from its own start)
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with = "difference")]
     pub against: Vec<PathBuf>,
-    /// Leave out parts below this share of the whole
+    /// Leave out parts below this share of the total
     #[arg(long, default_value = "1%", value_name = "SHARE")]
     pub least: Share,
     #[command(flatten)]

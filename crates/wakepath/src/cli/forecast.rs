@@ -52,7 +52,7 @@ impl FromStr for Edge {
 /// The part of a recording that is replayed.
 #[derive(Args, Debug, Default)]
 pub struct PartArgs {
-    /// Requests of this kind, as `wakepath requests` prints it; the others still take their part of processors and workers
+    /// Requests of this kind, as `wakepath requests` prints it; the others still use processors and workers
     #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub request: Option<String>,
     /// Start time: RFC 3339, +12.5s from the start of the recording, -5m before its end, or nanoseconds; with annotations, a machine
@@ -74,10 +74,10 @@ pub struct PartArgs {
 
 /// What limits the system: the critical path, its loops, and the limit whose removal gains most
 ///
-/// The recording is replayed as a network of queues: processors, disks, workers, pools, locks, links, buffers. The critical
-/// path says where the time of the run, or of a kind of request, went. Only a replay can say what a change would gain:
-/// each thing that was waited for is removed in turn, and the one that gains most is the bottleneck. It also shows the
-/// loops that limit throughput, the queue that closes each, and how much of the bottleneck to remove.
+/// Wakepath replays the recording as a network of queues: processors, disks, workers, pools, locks, links, buffers. The
+/// critical path shows where the time of the run, or of a kind of request, went. Only a replay shows what a change would gain:
+/// it removes each limit in turn, and the one that gains most is the bottleneck. The answer also has the loops that limit
+/// throughput, the queue that closes each, and how much of the bottleneck to remove.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -96,11 +96,11 @@ pub struct BottleneckArgs {
 
 /// What would happen if: latency and throughput after a change, with an error bar and the next bottleneck
 ///
-/// The recording is replayed as it is and under the changes; the ratio of the two is applied to what was measured. The
-/// error of the unchanged replay is shown too, and widens the error bar. Changes name things as `bottleneck` and
-/// `requests` print them; * stands for anything. docs/changes.md has the whole grammar.
+/// Wakepath replays the recording unchanged and under the changes, and applies the ratio of the two to the measurements. The
+/// error of the unchanged replay is shown, and widens the error bar. Changes use the names that `bottleneck` and `requests`
+/// print; * stands for anything. docs/changes.md has the complete grammar.
 ///
-/// A change that the recording cannot support is refused, with the reason and what could be named instead.
+/// If the recording cannot support a change, it is refused, with the reason and the names that exist.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Changes:

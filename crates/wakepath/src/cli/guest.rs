@@ -17,16 +17,16 @@ Examples:
   wakepath requests vm               then ask, as of any recording")]
 #[command(group(clap::ArgGroup::new("who").required(true)))]
 pub struct GuestArgs {
-    /// Trace folder to make
+    /// Trace folder to create
     #[arg(short, long, default_value = "wakepath-trace", value_name = "DIR")]
     pub output: PathBuf,
-    /// Print the flags that a QEMU needs, and record the one that is started with them
+    /// Print the flags that QEMU needs, and record the emulator that is started with them
     #[arg(long, group = "who")]
     pub flags: bool,
-    /// What the guest is called in answers
+    /// Name of the guest in answers
     #[arg(long, default_value = "guest", value_name = "NAME")]
     pub name: String,
-    /// Replace a trace folder that exists
+    /// Replace an existing trace folder
     #[arg(long)]
     pub force: bool,
     /// Stop after this time (30s, 5m, 1h)
@@ -41,7 +41,7 @@ pub struct GuestArgs {
     /// Maximum number of bytes examined of each message
     #[arg(long, default_value_t = 2048, value_name = "BYTES")]
     pub head_bytes: u32,
-    /// Bytes of the ring buffer (a power of two)
+    /// Size of the ring buffer (a power of two)
     #[arg(long, default_value = "16M", value_name = "BYTES")]
     pub ring_bytes: Size,
     /// Write without compression: larger files, less processor time

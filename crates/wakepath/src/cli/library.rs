@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 /// Run a command under the preload library and record it; needs no rights.
 ///
-/// The library stands between the programs and the C library. It hands an event loop one ready input at a time, so that
-/// what the program does next belongs to that input (--isolate); or it only watches (--observe). Static, privileged
-/// and Go programs are left alone and counted. The command's own exit status is passed on, also where recording fails.
+/// The library sits between the programs and the C library. It hands an event loop one ready input at a time, so what the
+/// program does next belongs to that input (--isolate); or it only watches (--observe). Static, privileged and Go programs
+/// are not recorded, and are counted. The exit status is the command's, even if recording fails.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -18,21 +18,21 @@ Examples:
 
 For services that are started by others: wakepath attach-env --help")]
 pub struct RunArgs {
-    /// Trace folder to make
+    /// Trace folder to create
     #[arg(short, long, default_value = "wakepath-trace", value_name = "DIR")]
     pub output: PathBuf,
     #[command(flatten)]
     pub isolation: Isolation,
-    /// Add to a folder that exists
+    /// Add to an existing folder
     #[arg(long, conflicts_with = "force")]
     pub append: bool,
-    /// Replace a trace folder that exists
+    /// Replace an existing trace folder
     #[arg(long)]
     pub force: bool,
-    /// Record by the kernel vantage too; needs its rights
+    /// Also record by the kernel vantage, which needs its rights
     #[arg(long)]
     pub kernel: bool,
-    /// With --kernel: page faults too, which the library cannot see
+    /// With --kernel: also record page faults
     #[arg(long, requires = "kernel")]
     pub faults: bool,
     /// Stop after this time (30s, 5m, 1h)
@@ -54,8 +54,8 @@ pub struct RunArgs {
 /// How events are handed to the programs.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Isolation {
-    /// One ready input at a time, and each read ends with its message (the default); =process: and only when the whole
-    /// process is idle, for programs whose threads hand requests to each other. Requests then run one after the other
+    /// Hand over one ready input at a time, and end each read with its message (the default). =process: only when the whole
+    /// process is idle, for programs whose threads hand requests to each other; requests then run one after the other
     #[arg(
         long,
         conflicts_with = "observe",
@@ -112,7 +112,7 @@ pub struct LibraryArgs {
     /// Maximum number of bytes examined of each message
     #[arg(long, default_value_t = 2048, value_name = "BYTES")]
     pub head_bytes: u32,
-    /// Bytes of each process's ring buffer (a power of two)
+    /// Size of each process's ring buffer (a power of two)
     #[arg(long, default_value = "2M", value_name = "BYTES")]
     pub ring_bytes: Size,
     /// Maximum number of processes at once
@@ -125,9 +125,9 @@ pub struct LibraryArgs {
 
 /// Print the environment that puts a service or a container under the preload library.
 ///
-/// Programs that are started with it wait, at nearly no cost, until `wakepath on DIR` switches recording on. Run it, and
-/// `on`, as the user whose programs they are (root's programs may change to another user later). docs/library.md has
-/// whole examples.
+/// Start programs with this environment: they run at nearly no cost until `wakepath on DIR` starts recording. Run it, and
+/// `on`, as the user of these programs (root's programs may change to another user later). docs/library.md has complete
+/// examples.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -159,7 +159,7 @@ pub enum Whom {
 
 /// Start recording programs that run with `attach-env`'s environment.
 ///
-/// Starts a background recorder if none is running. Switched on again, it continues in the same folder.
+/// Starts a background recorder if none is running. If you run it again later, recording continues in the same folder.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -190,7 +190,7 @@ pub struct OffArgs {
     /// The trace folder that `on` was given
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Remove the shared memory too
+    /// Also remove the shared memory
     #[arg(long)]
     pub forget: bool,
 }

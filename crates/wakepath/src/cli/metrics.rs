@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 /// Per-service metrics: load, service times, success, kinds of request, and network problems
 ///
-/// Reads trace folders of any vantage, or capture files as they are (pcap and pcapng, also compressed; `-` is standard
-/// input; several must follow each other in time). The service time is that of packets: from the last one of a request's
-/// header to the last one of its reply's header. Folders without packets are answered from what the endpoints did.
-/// Names of a capture hold all its words, those of a folder only words that recur. docs/network.md defines every figure.
+/// Reads trace folders of any vantage, or capture files (pcap and pcapng, also compressed; `-` is standard input; several
+/// files must follow each other in time). The service time runs from the last packet of a request's header to the last
+/// packet of its reply's header. In folders without packets, times come from the endpoints. Names from a capture have all
+/// their words, names from a folder only words that recur. docs/network.md defines every figure.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -30,16 +30,16 @@ pub struct MetricsArgs {
     /// Only this service: ADDRESS:PORT, address, :PORT, or the process that serves
     #[arg(long, value_name = "SERVICE")]
     pub service: Option<String>,
-    /// Most kinds shown of each service; 0 shows all
+    /// Maximum number of kinds of each service; 0 shows all
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub kinds: usize,
-    /// Most services, windows and clients shown as text, about; 0 shows all
+    /// Approximate maximum number of services, windows and clients as text; 0 shows all
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub limit: usize,
-    /// Count from here on; RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
+    /// Count from this time on: RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<Moment>,
-    /// Count until here
+    /// Count until this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<Moment>,
     /// Also show who calls whom

@@ -7,9 +7,9 @@ use wakepath_capture::mirror::{Cut, Direction, Flags, MirrorId, Prefix, TunnelKi
 
 /// Copy packets to where they can be captured: on Open vSwitch, or on an interface by tc.
 ///
-/// Each mirror stays until it is cleaned up. Everything that is made is marked with the mirror's id, so `clean` removes exactly
-/// that, also after a crash; what is not marked is never touched. A mirror that would change what happens to other packets
-/// is refused. Setting up needs the rights of ovs-vsctl and tc (root).
+/// Each mirror stays until you run `clean`. Everything that it creates is marked with the mirror's id, so `clean` removes
+/// exactly that, also after a crash, and nothing else. If a mirror would change what happens to other packets, it is refused.
+/// Setting up needs the rights of ovs-vsctl and tc (root).
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -55,8 +55,8 @@ pub struct PortArgs {
 
 /// Packets of TCP services by address, port and flags, by OpenFlow rules, to a port
 ///
-/// Only on a bridge that forwards as a plain switch does (one flow, NORMAL): with flows of its own or a controller, a rule that
-/// copies would overrule them, and the mirror is refused.
+/// Only on a bridge that forwards like a plain switch (one flow, NORMAL). If the bridge has its own flows or a controller, a rule
+/// that copies would override them, and the mirror is refused.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -97,7 +97,7 @@ pub struct TruncatedArgs {
 
 /// To another host: ports or selected packets, by VXLAN or GRE
 ///
-/// Do not mirror the port by which the tunnel itself leaves: its packets would be mirrored too.
+/// Do not mirror the port through which the tunnel itself leaves: its packets would be mirrored too.
 #[derive(Args, Debug)]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["from", "address", "port"])))]
 #[command(after_help = "\
@@ -132,8 +132,8 @@ pub struct TunnelArgs {
 
 /// On an interface of this host, without Open vSwitch
 ///
-/// The filters look at packets without a VLAN tag and, where ports or flags are asked for, without IP options. A packet that two
-/// rules select is copied twice.
+/// The filters see packets without a VLAN tag and, if you give ports or flags, without IP options. A packet that two rules select
+/// is copied twice.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -143,7 +143,7 @@ pub struct TcArgs {
     /// The interface whose packets are copied
     #[arg(long, value_name = "IF")]
     pub from: String,
-    /// The interface that copies leave by
+    /// The interface that gets the copies
     #[arg(long, value_name = "IF")]
     pub to: String,
     /// Which way
@@ -156,7 +156,7 @@ pub struct TcArgs {
     pub dry_run: bool,
 }
 
-/// List existing mirrors of all runs, and what they copied so far
+/// List the mirrors of all runs, and what they copied so far
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -170,7 +170,7 @@ pub struct ShowMirrorsArgs {
     pub json: bool,
 }
 
-/// Remove mirrors: exactly what wakepath made, including what a killed set-up left
+/// Remove mirrors: exactly what wakepath created, including the rest of a killed setup
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -9,11 +9,11 @@ use wakepath_model::folder::Options;
 
 /// Requests and service times from network packets: live, from a capture file, or from a mirror's tunnel.
 ///
-/// TCP streams are put together and read by protocol; each request with its reply becomes one row, each connection a few.
-/// No payload is kept: attributes are masked as in a recording, and only words that several clients said are written. Rows go into a folder (-o), to a collector elsewhere
-/// (--forward) and into metrics for Prometheus (--metrics); where none of them is asked for, a table of the figures is
-/// shown while it runs. What the kernel dropped since nobody took it up in time is counted, and no reply is paired across
-/// such a hole. docs/network.md says where to sniff, and how to mirror.
+/// Wakepath reads TCP streams by protocol. Each request with its reply becomes one row, each connection a few. It keeps no
+/// payload: attributes are masked as in a recording, and only words that several clients sent are written. Rows go into a
+/// folder (-o), to a collector (--forward), and into metrics for Prometheus (--metrics). Without these options, a table is
+/// shown while it runs. Packets that the kernel dropped are counted, and no reply is paired across such a gap.
+/// docs/network.md says where to sniff, and how to mirror.
 #[derive(Args, Debug)]
 #[command(group(clap::ArgGroup::new("from").required(true).multiple(false)))]
 #[command(after_help = "\
@@ -35,16 +35,16 @@ pub struct SniffArgs {
     /// Receive a mirror's tunnel that ends here: vxlan[:PORT], geneve[:PORT], gre, any (may be repeated)
     #[arg(long, value_name = "TUNNEL", group = "from")]
     pub listen: Vec<String>,
-    /// Only these packets, in tcpdump's language (man pcap-filter); needs libpcap
+    /// Capture only these packets, in tcpdump's filter language (man pcap-filter); needs libpcap
     #[arg(long, value_name = "EXPR")]
     pub filter: Option<String>,
-    /// Maximum bytes captured of each packet; less than full packets leaves gaps in streams
+    /// Maximum bytes captured of each packet; if packets are cut, streams have gaps
     #[arg(long, value_name = "BYTES", default_value = "256K", conflicts_with_all = ["pcap", "listen"])]
     pub snaplen: Size,
-    /// Take only packets for this host, not all that pass
+    /// Capture only packets for this host, not all that pass
     #[arg(long, conflicts_with_all = ["pcap", "listen"])]
     pub no_promiscuous: bool,
-    /// Memory of each interface's ring, or of each tunnel's queue
+    /// Size of each interface's ring, or of each tunnel's queue
     #[arg(long, default_value = "64M", value_name = "BYTES")]
     pub ring_bytes: Size,
     /// Which words of paths, statements and names to write: those that several clients sent, or all (docs/privacy.md)
@@ -55,10 +55,10 @@ pub struct SniffArgs {
     /// Forward rows to `wakepath collect` at this address
     #[arg(long, value_name = "HOST:PORT")]
     pub forward: Option<String>,
-    /// How: datagrams that may be lost and are counted then, or a connection that is resumed
+    /// How to send: datagrams, whose losses are counted, or a connection that is resumed
     #[arg(long, value_enum, default_value = "udp", requires = "forward")]
     pub forward_by: ForwardBy,
-    /// With --forward-by tcp: most memory for rows that the collector has not acknowledged
+    /// With --forward-by tcp: maximum memory for rows that the collector has not acknowledged
     #[arg(long, value_name = "BYTES", default_value = "64M", requires = "forward")]
     pub forward_buffer: Size,
     /// Serve Prometheus metrics at /metrics; without a host, on 127.0.0.1
@@ -67,7 +67,7 @@ pub struct SniffArgs {
     /// Stop after this time (30s, 5m, 1h)
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Time>,
-    /// How often the table is shown; 1s on a terminal, else 10s
+    /// How often to print the table; 1s on a terminal, else 10s
     #[arg(long, value_name = "TIME")]
     pub every: Option<Time>,
     /// Write this file when capturing has begun
@@ -79,8 +79,8 @@ pub struct SniffArgs {
 
 /// Receive the rows of remote sniffers (`wakepath sniff --forward`): into a folder with one host each, or as metrics.
 ///
-/// UDP and TCP come to the same port number. Missing rows are counted per sender and reported as data loss; anything
-/// that is not from a sniffer is counted and ignored. A sender that is silent for a minute counts as ended, and may
+/// UDP and TCP use the same port number. Missing rows are counted for each sender and reported as data loss. Anything that
+/// is not from a sniffer is counted and ignored. A sender that is silent for a minute counts as ended, and may
 /// come back. At most 256 senders are accepted at once, 64 of them from one address. docs/formats/forward.md describes
 /// the bytes.
 #[derive(Args, Debug)]
@@ -116,13 +116,13 @@ pub struct CollectArgs {
 /// The folder that rows go into.
 #[derive(Args, Debug)]
 pub struct IntoFolder {
-    /// Trace folder to make
+    /// Trace folder to create
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Add to a folder that exists
+    /// Add to an existing folder
     #[arg(long, conflicts_with = "force", requires = "output")]
     pub append: bool,
-    /// Replace a trace folder that exists
+    /// Replace an existing trace folder
     #[arg(long, requires = "output")]
     pub force: bool,
     /// Flight recorder: keep only the last part, for example 10m

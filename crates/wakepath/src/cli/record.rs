@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// Record what happens on this host into a trace folder.
 ///
-/// Without a selector and a command, everything is recorded. Wakepath never records itself.
+/// Without a selector or a command, it records everything, but never itself.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -18,13 +18,13 @@ Examples:
   wakepath record --keep 10m --max-bytes 2G          a flight recorder: the last ten minutes
   wakepath record --port 443 --otlp grpc://otel      sent to a collector meanwhile")]
 pub struct RecordArgs {
-    /// Trace folder to make
+    /// Trace folder to create
     #[arg(short, long, default_value = "wakepath-trace", value_name = "DIR")]
     pub output: PathBuf,
     /// Stop after this time (30s, 5m, 1h)
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Time>,
-    /// A process, with its descendants (may be repeated, as all selectors; also 4711,4712)
+    /// This process and its descendants (repeat any selector for more, or list them: 4711,4712)
     #[arg(long, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
     /// Processes of this name, also those that start later
@@ -33,10 +33,10 @@ pub struct RecordArgs {
     /// Processes of this cgroup and those below it, also those that join later
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<String>,
-    /// Processes that serve this port, also those that do later, for example after a restart (also 80,443)
+    /// Processes that serve this port, also those that start to do so later, such as after a restart (or list ports: 80,443)
     #[arg(long, value_name = "PORT", value_delimiter = ',')]
     pub port: Vec<u16>,
-    /// Every process (the default without a selector and a command)
+    /// Every process (the default without a selector or a command)
     #[arg(long)]
     pub all: bool,
     /// Flight recorder: keep only the last part, for example 10m
@@ -47,14 +47,14 @@ pub struct RecordArgs {
     pub max_bytes: Option<Size>,
     /// Send requests to a collector while recording: http://HOST (port 4318 unless it says another), or grpc://HOST (4317)
     ///
-    /// A thread of low priority reads along, uses no link that rests on a habit, and sends each request some seconds after its
-    /// end. What is not sent is counted, said at the end and by `wakepath info`. docs/export.md has the details.
+    /// A thread of low priority sends each request some seconds after its end, without links that rest on a habit. Requests
+    /// that are not sent are counted, at the end and by `wakepath info`. docs/export.md has the details.
     #[arg(long, value_name = "URL")]
     pub otlp: Option<Collector>,
-    /// Add to a folder that exists
+    /// Add to an existing folder
     #[arg(long, conflicts_with = "force")]
     pub append: bool,
-    /// Replace a trace folder that exists
+    /// Replace an existing trace folder
     #[arg(long)]
     pub force: bool,
     /// What to keep of messages: nothing, masked attributes, or also their raw first bytes
@@ -69,40 +69,40 @@ pub struct RecordArgs {
     /// Do not record waits
     #[arg(long)]
     pub no_waits: bool,
-    /// With each wait of a watched task, where in its program it blocked: `wakepath waits --stacks` shows it
+    /// Also record where in its program a watched task blocked; `wakepath waits --stacks` shows it
     ///
-    /// Stacks are followed by frame pointers. Where code is built without them (the default of most C compilers and of
-    /// Rust), callers are missing: often the one function that called the C library, or all beyond it. Go has them.
+    /// Stacks need frame pointers. If code is built without them (the default of most C compilers and of Rust), callers
+    /// are missing: the function that called the C library, or all before it. Go has frame pointers.
     #[arg(long, conflicts_with = "no_waits")]
     pub stacks: bool,
-    /// Page faults of watched tasks: where, how long, whether a page was read, and of which file
+    /// Also record page faults of watched tasks: where, how long, and which file was read
     ///
-    /// Programs take thousands a second while they begin or grow, so select processes. The library vantage cannot see them:
-    /// `wakepath run` records them with --kernel alone.
+    /// A program that starts or grows has thousands a second, so select processes. `wakepath run` records page faults only
+    /// with --kernel.
     #[arg(long)]
     pub faults: bool,
-    /// Place probes in programs of these runtimes, where memory alone does not show which request is served
+    /// Place probes in programs of these runtimes, if memory alone does not show which request they serve
     ///
-    /// With a selection the default is `auto`, without one `memory`. Wakepath says which programs get probes. The probes go when the
-    /// recording ends, however it ends. docs/runtimes.md says what each costs.
+    /// With a selection the default is `auto`, without one `memory`. Wakepath prints which programs are probed. It removes the
+    /// probes when the recording ends, however it ends. docs/runtimes.md gives the cost of each.
     #[arg(long, value_name = "RUNTIME", value_delimiter = ',')]
     pub runtimes: Vec<RuntimesFlag>,
-    /// Read what goes through TLS in clear, by probes in the TLS libraries of recorded programs (OpenSSL, and what has its functions)
+    /// Read plaintext of TLS, by probes in the TLS libraries of recorded programs (OpenSSL, and others with its functions)
     ///
-    /// Methods, paths, statements and statuses inside TLS are then written as if there were no TLS, with the same masking. Wakepath
-    /// says which libraries get probes. The probes go when the recording ends, however it ends.
+    /// Methods, paths, statements and statuses are then written as without TLS, with the same masking. Wakepath prints which
+    /// libraries are probed. It removes the probes when the recording ends, however it ends.
     #[arg(long)]
     pub tls: bool,
     /// Write without compression: larger files, less processor time
     #[arg(long)]
     pub no_compress: bool,
-    /// Scheduling priority of the recorder; with a normal one, a busy host may starve it until events are lost
+    /// Scheduling priority of the recorder; with `normal`, a busy host may delay it so much that events are lost
     #[arg(long, value_enum, default_value = "auto")]
     pub priority: PriorityFlag,
-    /// Bytes of each processor's ring buffer (a power of two, from 64K to 256M)
+    /// Size of each processor's ring buffer (a power of two, from 64K to 256M)
     #[arg(long, default_value = "8M", value_name = "BYTES")]
     pub ring_bytes: Size,
-    /// Way of observing operations; for tests and for kernels where the best way fails
+    /// How to observe operations; for tests, and for kernels on which the default fails
     #[arg(long, value_enum, default_value = "auto")]
     pub backend: BackendFlag,
     /// Write this file when recording has begun

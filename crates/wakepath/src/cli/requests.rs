@@ -43,8 +43,8 @@ pub struct RequestsArgs {
     /// With --over-time: columns that the time is divided into, at most
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), requires = "over_time")]
     pub columns: u32,
-    /// Show what the selected requests have in common and the others have not: kind, reply, client, services, calls,
-    /// processes, hosts, main cause
+    /// Show what sets the selected requests apart from the others: kind, reply, client, services, calls, processes,
+    /// hosts, main cause
     #[arg(long, group = "by")]
     pub common: bool,
     /// With --each, --map, --over-time or --common: only of this kind
@@ -59,10 +59,10 @@ pub struct RequestsArgs {
 /// Which requests are asked about.
 #[derive(Args, Debug)]
 pub struct PartOfRequests {
-    /// Requests that began here or later; RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
+    /// Requests that began at this time or later: RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<Moment>,
-    /// Requests that began before
+    /// Requests that began before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<Moment>,
     #[command(flatten)]
@@ -72,10 +72,10 @@ pub struct PartOfRequests {
 /// What selects requests besides when they began.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SuchRequests {
-    /// Requests that took so long or longer
+    /// Requests that took this long or longer
     #[arg(long, value_name = "TIME")]
     pub longer_than: Option<Time>,
-    /// Requests that took less
+    /// Requests that took less than this
     #[arg(long, value_name = "TIME")]
     pub shorter_than: Option<Time>,
     /// Requests known to pass through this service, as `wakepath requests --map` prints it, with or without its port;

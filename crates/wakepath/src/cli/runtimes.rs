@@ -7,26 +7,26 @@ use wakepath_wire as w;
 /// A runtime in whose programs probes can be placed, where its memory alone does not show who works for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RuntimesFlag {
-    /// Go (`go`) and CPython with an event loop or greenlets (`python`), in selected processes alone: the probes that cost a service less than
-    /// a tenth of its processor time. The default with a selection
+    /// Probes that cost a service less than 10 % of its processor time: Go (`go`), and CPython with an event loop or greenlets
+    /// (`python`), only in selected processes. The default with a selection
     Auto,
-    /// No probes: only read what memory shows. The default without a selection
+    /// No probes: read only memory. The default without a selection
     Memory,
-    /// Go: where goroutines are made and end; where net/http's client takes a connection, and begins to write on one; where streams
-    /// of HTTP/2 and gRPC begin (about 1 µs each)
+    /// Go: when goroutines are created and end; when net/http's client takes a connection, and begins to write on it; when
+    /// streams of HTTP/2 and gRPC begin (about 1 µs each)
     Go,
-    /// Go, and also what goes through channels: workers of pools (about 1 µs for each item)
+    /// Go with items of channels, for workers of pools (about 1 µs for each item)
     GoChannels,
-    /// Go, and also what goroutines wait for inside the program: mutexes, channels, timers (several µs for each
-    /// wait: a small service took 38 % more processor time)
+    /// Go with what goroutines wait for inside the program: mutexes, channels, timers (several µs for each wait: a small
+    /// service took 38 % more processor time)
     GoWaits,
-    /// CPython 3.9 to 3.13, asyncio, trio, gevent: where contexts are made (about 2 µs each), and greenlets (about 1 µs each); with
-    /// uvloop, also where it is asked to write, and after each callback (about 1 µs each)
+    /// CPython 3.9 to 3.13 with asyncio, trio, gevent: when contexts are created (about 2 µs each), and greenlets (about 1 µs
+    /// each); with uvloop, also at each write, and after each callback (about 1 µs each)
     Python,
-    /// Tokio: where tasks are woken (about 1 µs each) and made (about 4 µs each), which tells for which task a client's own one
-    /// sends: hyper, reqwest
+    /// Tokio: when tasks are woken (about 1 µs each) and created (about 4 µs each), which shows for which task a client's own
+    /// task sends: hyper, reqwest
     Tokio,
-    /// No probes, and no reading of tasks' identities either: threads alone are told apart
+    /// No probes, and no reading of memory: only threads are told apart
     None,
 }
 

@@ -7,8 +7,8 @@ use wakepath_analysis::timeline::Wanted;
 
 /// What tasks did over time: when each ran, was runnable, or waited, and for what
 ///
-/// A line for each task, and how long all of them together were in each state. Intervals shorter than a column are drawn
-/// together, as what most of them was; the sums are of every interval. Unlike `waits`, it does not follow waits to
+/// Prints a line for each task, and how long all tasks together were in each state. Intervals shorter than a column are drawn
+/// together, as their most frequent state; the sums count every interval. Unlike `waits`, it does not follow waits to
 /// other tasks; --path adds the active path of one task below it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -22,19 +22,19 @@ pub struct TimelineArgs {
     pub folders: Folders,
     #[command(flatten)]
     pub which: WhichTasks,
-    /// From here on; RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
+    /// From this time on: RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<Moment>,
-    /// Until here
+    /// Until this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<Moment>,
     /// Columns that the time is divided into
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub columns: u32,
-    /// Most tasks shown; 0 shows all
+    /// Maximum number of tasks; 0 shows all
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub limit: usize,
-    /// Add the active path: of the one task that is shown
+    /// Add the active path of the one task that is shown
     #[arg(long)]
     pub path: bool,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub struct WhichTasks {
     /// Only these tasks: NAME, TID or NAME/TID (may be repeated)
     #[arg(long, value_name = "TASK")]
     pub task: Vec<String>,
-    /// Only tasks whose name, or whose process's name, has this in it
+    /// Only tasks whose name, or whose process's name, contains this
     #[arg(long, value_name = "TEXT")]
     pub search: Option<String>,
     /// Only tasks on this host

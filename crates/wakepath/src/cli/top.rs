@@ -3,10 +3,10 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// A recording on the terminal, also while it is being made: requests in flight, kinds, why, losses
+/// A recording on the terminal, also live: requests in flight, kinds, why, losses
 ///
-/// Reads the folder again when it has grown, at most a tenth of the time. Enter, w and y show what `wakepath show`, `waits`
-/// and `why` print of the chosen line; ? lists the keys. Of a recording longer than a minute, kinds and why are of its last
+/// Reads the folder again when it has grown, at most 10 % of the time. Enter, w and y show what `wakepath show`, `waits` and
+/// `why` print for the chosen line; ? lists the keys. If the recording is longer than a minute, kinds and why cover its last
 /// minute.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -15,7 +15,7 @@ Examples:
   wakepath top shop                                a recording that has ended
   wakepath top                                     the folder here that was written to last")]
 pub struct TopArgs {
-    /// Trace folders; else the one in this directory that was written to last
+    /// Trace folders; by default the one in this directory that was written to last
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub folders: Vec<PathBuf>,
 }

@@ -5,8 +5,8 @@ use clap::Args;
 
 /// Start here: what is slow, fails, hangs or limits, and how far to trust it
 ///
-/// One screen with the findings of `requests`, `why`, `open`, `bottleneck` and `info`, each with the command that says
-/// more. What is not known is listed with its reason. A part that takes longer than --within is left out and named. The
+/// Prints one screen with the findings of `requests`, `why`, `open`, `bottleneck` and `info`, each with the command that says
+/// more. It lists what is not known, with the reason. If a part takes longer than --within, it is left out and named. The
 /// first question about a folder builds an index and takes longest.
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -21,7 +21,7 @@ Traffic to another machine is not encrypted. Instead of --bind, prefer this on y
 pub struct UiArgs {
     #[command(flatten)]
     pub folders: Folders,
-    /// Address and port to serve on; one that other machines reach needs --token
+    /// Address and port to serve on; an address that other machines reach needs --token
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7411")]
     pub bind: SocketAddr,
     /// Answer only clients with the token that is printed with the address

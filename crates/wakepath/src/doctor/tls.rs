@@ -41,7 +41,7 @@ fn told(found: &BTreeMap<(&'static str, bool), usize>) -> Check {
     let said: Vec<String> = found
         .iter()
         .map(|(&(name, is_read), n)| {
-            let how = if is_read { "`record --tls` reads it in clear" } else { "stays encrypted" };
+            let how = if is_read { "`record --tls` reads its plaintext" } else { "stays encrypted" };
             format!("{n} × {name}: {how}")
         })
         .collect();
@@ -72,7 +72,7 @@ mod tests {
     fn what_stays_encrypted_is_a_limit() {
         assert_eq!(told(&BTreeMap::new()).verdict, Verdict::Yes);
         let open = BTreeMap::from([(("OpenSSL", true), 2)]);
-        assert_eq!(told(&open).found, "2 × OpenSSL: `record --tls` reads it in clear");
+        assert_eq!(told(&open).found, "2 × OpenSSL: `record --tls` reads its plaintext");
         let both = BTreeMap::from([(("OpenSSL", true), 2), (("GnuTLS", false), 1)]);
         assert_eq!(told(&both).verdict, Verdict::Limit);
     }

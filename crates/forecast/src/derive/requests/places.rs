@@ -35,7 +35,7 @@ pub fn find(jobs: &mut Jobs) -> Vec<String> {
         jobs.jobs.iter_mut().filter(|j| j.root.service == Some(id)).for_each(|j| take(&mut j.root, pool));
         assumptions.push(format!(
             "requests wait inside {} for one of {places} places, which no record shows: in {:.0} % of the time in which some wait \
-             for nobody knows what, just so many go on, as at a semaphore (`pool {name}=…` changes their number)",
+             for an unknown reason, exactly that many continue, as at a semaphore (`pool {name}=…` changes their number)",
             jobs.services[id].name,
             100.0 * share
         ));
