@@ -97,6 +97,10 @@ pub const CONDITIONS: &[Condition] = &[
     is("served.no_accept_was_lost", "no accept was lost"),
     is("served.one_each", "each connection of this process has its own task"),
     is("same-reply.all_were_read", "the first bytes of every reply that was under way meanwhile were read"),
+    is(
+        "same-reply.always_passed_on",
+        "the process often answered a request as a call was answered, and never otherwise",
+    ),
     is("same-reply.asked_and_answered_meanwhile", "the call was made, and answered, before the request was answered"),
     is("same-reply.of_one_call", "no other call got an answer that begins alike"),
     is("same-reply.to_one_request", "no other request was answered alike"),

@@ -46,7 +46,7 @@ pub enum Rule {
     Completion,
     /// A new task starts in its parent's request.
     Fork,
-    /// The request was answered with the very bytes of the call's answer.
+    /// The request was answered with the call's answer, by a process that always passes answers on.
     SameReply,
 }
 

@@ -14,16 +14,15 @@ mod refusals;
 mod sides;
 mod turns;
 
-use crate::exchange::ends::FlowFlag;
 use crate::process::ProcessId;
 pub use crate::slab::{ExId, Slab};
 pub use channels::Channels;
 pub(crate) use ends::is_peer;
-use ends::{Early, Ends, NO_SOCKET, Span};
+use ends::{Early, Ends, FlowFlag, NO_SOCKET, Span};
 use leaving::Left;
 pub use leaving::Sign;
 pub use opening::Opening;
-pub use record::{Answered, Asked, By, ByClient, Content, Exchange, ExchangeFlag, Queued, Side, Wanted};
+pub use record::{Answered, Asked, By, ByClient, Content, Exchange, ExchangeFlag, Queued, Said, Side, Wanted};
 use refusals::{Connect, Refusals};
 use rustc_hash::FxHashMap;
 pub use sides::Sides;
@@ -74,6 +73,8 @@ pub trait Steps {
     fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs);
     /// How the body of the reply to `x` begins was read after its head.
     fn reply_says(&mut self, _: &Slab, _x: ExId, _: MonoNs) {}
+    /// How the body of a reply of a process begins was read: to a call of it, or its own.
+    fn said(&mut self, _: ProcessId, _: Side, _: Said) {}
     /// A task accepted a flow.
     fn accepted(&mut self, _: EndpointId, _: TaskId, _: MonoNs) {}
     /// A task connects a flow.
@@ -88,8 +89,7 @@ pub trait Steps {
     fn unclear(&mut self, xs: &Slab, side: Side, task: TaskId, at: MonoNs);
     /// A task asks another process on a pipe that several use: what that does for it is not followed.
     fn unfollowed(&mut self, _: &Slab, _: TaskId, _: MonoNs) {}
-    /// A process moved request bytes in which the borders of requests are not known, on a connection with several requests at once:
-    /// any of its open requests may have made calls that were not recorded.
+    /// A process moved request bytes of unknown borders on a shared connection: any open request may have made calls unseen.
     fn unread(&mut self, xs: &Slab, process: ProcessId, at: MonoNs);
     /// Its client closed the flow amid a call: it waits for the rest of the reply no longer.
     fn gave_up(&mut self, _: &Slab, _y: ExId, _: TaskId) {}
@@ -97,8 +97,7 @@ pub trait Steps {
     fn left(&mut self, last: ExId, task: TaskId, at: MonoNs);
     /// Nothing will happen on the flow any more.
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId);
-    /// A process has an end, of this side, of a connection where turns alone pair messages, and the server said something there when
-    /// nothing was asked.
+    /// Turns alone pair messages on a connection of which a process has this side, and its server said something unasked.
     fn pushed(&mut self, _process: ProcessId, _: Side) {}
     /// A client was told something that answers no request.
     fn message_unasked(&mut self, _process: ProcessId, _: MonoNs) {}
@@ -106,8 +105,7 @@ pub trait Steps {
     fn pushes(&self, _process: ProcessId, _: Side) -> bool {
         false
     }
-    /// Whether a task is done with its request when it takes another one, or closes its connection: it works on one at a time, and
-    /// hands none on.
+    /// Whether a task works on one request at a time, and is done with it when it takes another or closes its connection.
     fn turns_away(&self, _: TaskId) -> bool {
         true
     }

@@ -1,6 +1,7 @@
 //! First pass: how each task of the recording works, since the same events mean different things on a thread that
 //! serves one request at a time and in an event loop.
 
+mod answers;
 mod awaited;
 mod background;
 mod connection_tasks;
@@ -26,6 +27,7 @@ use crate::process::known::Does;
 use crate::process::known::ProcessFlag;
 use crate::process::known::{Calls, Known, Process, Rest};
 use crate::roles::doing::TurnFlag;
+use answers::Answers;
 use consumers::Consumers;
 use doing::{Activity, Asked, Doing, Epoll, Replied, Unanswered, UnderWay};
 use logical_tasks::LogicalTasks;
@@ -51,6 +53,7 @@ pub struct Roles {
     habits: HabitTable,
     logical_tasks: LogicalTasks,
     consumers: Consumers,
+    answers: FxHashMap<ProcessId, Answers>,
     losses: Vec<(u64, u64)>,
     /// The library vantage handed over inputs.
     are_given_inputs: bool,

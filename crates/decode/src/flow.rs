@@ -5,6 +5,7 @@ mod content;
 mod joining;
 mod numbers;
 mod pieces;
+mod replies;
 mod upgrades;
 
 use crate::RowSink;
@@ -270,34 +271,6 @@ impl Flow {
         }
     }
 
-    /// Bytes of replies were seen: they may tell how the body of the last one begins.
-    fn more_of_reply<S: RowSink>(
-        &mut self,
-        id: EndpointId,
-        at: MonoNs,
-        sent: bool,
-        pos: u64,
-        bytes: &[u8],
-        sink: &mut S,
-    ) {
-        let Some((start, Some(fingerprint))) = self.reply.as_mut().map(|r| (r.start, r.sees(pos, bytes))) else {
-            return;
-        };
-        self.reply = None;
-        if fingerprint != 0 {
-            sink.push(&MessageEndRow {
-                at,
-                flow: id,
-                start,
-                end: OPEN,
-                sent: u8::from(sent),
-                how: MessageEndHow::NotKnown,
-                fingerprint,
-                ..Default::default()
-            });
-        }
-    }
-
     /// Looks for a protocol in bytes that begin a message, or go on with what could begin several. Where these told, what was
     /// kept before them, with the number of its first byte.
     #[allow(clippy::too_many_arguments)] // those of `bytes`
@@ -455,27 +428,6 @@ impl<'s, S: RowSink> Out<'s, S> {
             reply: None,
             sink,
         })
-    }
-}
-
-impl<S: RowSink> Out<'_, S> {
-    /// The fingerprint of a reply's body, as far as its first bytes came with the head; 0 where they did not, or are not looked at.
-    fn fingerprint(&mut self, m: &Message<'_>) -> u64 {
-        if m.role != Role::Reply || self.speech.protocol != Protocol::Http1 {
-            return 0;
-        }
-        let length = match m.end {
-            Border::Known(end) => Some(end.saturating_sub(m.head_end)),
-            Border::Open => None,
-        };
-        let mut reply = Reply::new(m.start, m.head_end, length);
-        match reply.sees(self.fed.0, self.fed.1) {
-            Some(fingerprint) => fingerprint,
-            None => {
-                self.reply = Some(Box::new(reply));
-                0
-            }
-        }
     }
 }
 

@@ -189,6 +189,12 @@ impl Player {
         Ok(())
     }
 
+    /// The reply to a request begins with these bytes.
+    fn says(&mut self, name: &str, body: &str) -> Played<()> {
+        self.said.entry(name.to_owned()).or_default().body = wire::hash(body).max(fingerprint::NOTHING + 1);
+        Ok(())
+    }
+
     fn line(&mut self, line: &str) -> Played<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
@@ -240,10 +246,7 @@ impl Player {
                 self.said.entry(name.to_owned()).or_default().identifier = Some((wire::hash(id), witness));
                 Ok(())
             }
-            ["says", name, body] => {
-                self.said.entry(name.to_owned()).or_default().body = wire::hash(body).max(fingerprint::NOTHING + 1);
-                Ok(())
-            }
+            ["says", name, body] => self.says(name, body),
             ["packets", "lost", from, to] => self.lost(from, to, "loss.packet"),
             ["waits", "lost", from, to] => self.lost(from, to, "loss.ring.wait"),
             ["handovers", "lost", from, to] => self.lost(from, to, "loss.ring.task"),

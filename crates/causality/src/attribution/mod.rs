@@ -52,8 +52,6 @@ use worker::Worker;
 const IDLE_NS: u64 = 5_000_000_000;
 /// How long the call of a task that replies waits for that task's next reply: a bound of memory, after which the call stays open.
 const CLAIM_NS: u64 = 60_000_000_000;
-/// How long another request may take to be answered alike: long before what was answered is handed on.
-const ALIKE_NS: u64 = GRACE_NS / 2;
 /// Most calls kept for one request.
 const CALLS_MAX: usize = 100_000;
 /// io_uring_enter: where an io_uring loop waits.
@@ -399,14 +397,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// Time went on to `now`: gives away what can no longer change. Returns exchanges whose places can be released.
     pub fn advance(&mut self, xs: &Slab, now: MonoNs) -> Vec<ExId> {
-        while let Some(&(at, y)) = self.outbox.alike.front()
-            && at.0 + ALIKE_NS <= now.0
-        {
-            self.outbox.alike.pop_front();
-            if xs.is_live(y) && !self.facts.state(y).flags.has(Progress::Given) {
-                self.claim_same_reply(xs, y);
-            }
-        }
+        self.claim_same_replies(xs, now);
         while let Some(&(at, x)) = self.outbox.waiting.front() {
             if at.0 + GRACE_NS > now.0 {
                 break;
@@ -476,17 +467,6 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return self.link(xs, y, x, Rule::Sole);
         }
         self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::Ambiguous));
-    }
-
-    /// Whether call `y`, of which nobody knows whose it is, was a request's that was answered with its answer.
-    fn claim_same_reply(&mut self, xs: &Slab, y: ExId) -> bool {
-        if self.facts.options.refuses_witness
-            || !matches!(self.facts.state(y).call.parent, Some(Parent::Pending | Parent::Open(Gap::Ambiguous)))
-        {
-            return false;
-        }
-        let found = self.watched(xs.get(y).request.actor, |facts| facts.answered_alike(xs, y));
-        found.inspect(|&x| self.link(xs, y, x, Rule::SameReply)).is_some()
     }
 
     /// Hands an exchange on. A client's goes with the request that made it, where there is one.

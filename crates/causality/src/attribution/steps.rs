@@ -81,13 +81,6 @@ impl<F: Finished> Attribution<'_, F> {
         self.answer(Question::new(&self.facts, xs, task, at).on(flow).carrying(&xs.get(y).content))
     }
 
-    /// A request was answered, or what it was answered with is known now: a call may have been answered alike.
-    fn seek_alike(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
-        if let Some(y) = self.facts.call_answered_alike(xs, x) {
-            self.outbox.alike.push_back((at, y));
-        }
-    }
-
     /// Whether the identifier that call `y` carries is request `o`'s, where it has one that names a request.
     fn is_of_bearer(&self, xs: &Slab, y: ExId, o: ExId) -> bool {
         let process = self.facts.state(y).process;

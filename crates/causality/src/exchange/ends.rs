@@ -177,7 +177,19 @@ pub(super) struct FlowTraits {
     /// It was called for, and nothing was asked on it yet.
     pub(super) opening: Option<Box<Opening>>,
     /// The last exchange of whose reply no more than the head was read at once.
-    pub(super) replied: Option<ExId>,
+    pub(super) replied: Option<Replied>,
+}
+
+/// An exchange whose reply began.
+#[derive(Clone, Copy)]
+pub(super) struct Replied {
+    pub(super) of: ExId,
+    /// The reply's first byte.
+    pub(super) start: u64,
+    /// Its status.
+    pub(super) status: u16,
+    /// Whose exchange it is.
+    pub(super) process: ProcessId,
 }
 
 /// Where the other end is.

@@ -1,8 +1,8 @@
 //! Exchanges where the protocol is known: its messages make them.
 
-use super::ends::{Early, Span};
+use super::ends::{Early, Replied, Span};
 use super::record::{Asked, By, Content, Exchange, ExchangeFlag, Queued, Side, Wanted};
-use super::{Engine, Steps};
+use super::{Engine, Said, Steps};
 use crate::exchange::ends::FlowFlag;
 use crate::slab::ExId;
 use smallvec::SmallVec;
@@ -109,11 +109,12 @@ impl<S: Steps> Engine<S> {
             }
             return;
         };
-        if r.fingerprint == 0
-            && let Some(ep) = self.eps.get_mut(&r.flow)
-        {
-            ep.traits.replied = Some(x);
+        let process = self.xs.get(x).process;
+        if let Some(ep) = self.eps.get_mut(&r.flow) {
+            let replied = Replied { of: x, start: r.start, status: r.status, process };
+            ep.traits.replied = (r.fingerprint == 0).then_some(replied);
         }
+        self.steps.said(process, side, Said { fingerprint: r.fingerprint, status: r.status });
         self.reply_to(x, r, side, &spans, reached);
     }
 
@@ -376,13 +377,15 @@ impl<S: Steps> Engine<S> {
 
     /// How the body of a reply begins was read after its head, perhaps when it was over.
     fn reply_says(&mut self, r: &MessageEndRow) {
-        let Some(x) = self.eps.get(&r.flow).and_then(|ep| ep.traits.replied).filter(|&x| self.xs.is_live(x)) else {
+        let Some(ep) = self.eps.get(&r.flow) else { return };
+        let (Some(side), Some(replied)) = (ep.side, ep.traits.replied.filter(|replied| replied.start == r.start))
+        else {
             return;
         };
-        let e = self.xs.get_mut(x);
-        if e.reply.start == r.start && e.flow == r.flow {
-            e.content.reply = r.fingerprint;
-            self.steps.reply_says(&self.xs, x, r.at);
+        self.steps.said(replied.process, side, Said { fingerprint: r.fingerprint, status: replied.status });
+        if self.xs.is_live(replied.of) {
+            self.xs.get_mut(replied.of).content.reply = r.fingerprint;
+            self.steps.reply_says(&self.xs, replied.of, r.at);
         }
     }
 

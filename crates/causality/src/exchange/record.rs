@@ -146,6 +146,15 @@ pub struct Content {
     pub reply: u64,
 }
 
+/// What a reply says.
+#[derive(Clone, Copy)]
+pub struct Said {
+    /// Fingerprint of the first bytes of its body.
+    pub fingerprint: u64,
+    /// Its status, where its protocol has one.
+    pub status: u16,
+}
+
 /// What is so of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -82,10 +82,12 @@ pub(crate) enum HabitId {
     MadeForOneCall,
     /// Of such a way: a task that is woken so has one call at a time. An exception: it sent another before it had the answer.
     OneErrandAtATime,
+    /// Requests are answered with what calls were answered with. A case: such an answer. An exception: one that no call had brought.
+    PassesAnswersOn,
 }
 
 /// How many habits there are.
-const HABITS: usize = 26;
+const HABITS: usize = 27;
 
 /// How the habits of siblings become one's own.
 enum Merge {
@@ -125,6 +127,7 @@ impl HabitId {
         HabitId::WokenByWhoAsks,
         HabitId::MadeForOneCall,
         HabitId::OneErrandAtATime,
+        HabitId::PassesAnswersOn,
     ];
 
     /// In how many cases an exception could have shown before it is believed.
@@ -154,7 +157,7 @@ impl HabitId {
             H::PassesOn => &[H::AwaitsItsOwn, H::PassesOn],
             H::DialsWhenAsked => &[H::DialsWhenAsked],
             H::HelpersAreAsked => &[H::HelpersAreAsked],
-            H::Prompt | H::DialsForOne => return Merge::Always,
+            H::Prompt | H::DialsForOne | H::PassesAnswersOn => return Merge::Always,
             H::Paired | H::EndsWithRequest | H::OneTaskReplies | H::CallsForOne => return Merge::Never,
             H::HandsBack | H::Background | H::MadeForConnection | H::HandsNothingOn => return Merge::Never,
             H::ResumesWhoAsked | H::WokenByWhoAsks | H::MadeForOneCall | H::OneErrandAtATime => return Merge::Never,
@@ -368,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_rare_exception_of_one_tells_against_all() {
-        for id in [Prompt, DialsForOne] {
+        for id in [Prompt, DialsForOne, PassesAnswersOn] {
             let (mut one, mut all) = (Habits::default(), Habits::default());
             all.exception_if(id, true);
             one.learn(&all);

@@ -4,14 +4,14 @@ use super::Roles;
 use super::doing::{Asked, Doing, Taken};
 use super::habits::HabitId;
 use crate::exchange::ExchangeFlag;
-use crate::exchange::{ExId, Side, Sign, Slab, Steps};
+use crate::exchange::{ExId, Said, Side, Sign, Slab, Steps};
 use crate::process::ProcessId;
 use crate::process::dials::Dial;
 use crate::process::known::Does;
 use crate::process::known::ProcessFlag;
 use crate::roles::doing::TurnFlag;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::OPEN;
+use wakepath_model::rows::{OPEN, fingerprint};
 
 impl Steps for Roles {
     const KEEPS: bool = false;
@@ -160,6 +160,17 @@ impl Steps for Roles {
             }
             // it may wait for an answer that another task reads
             self.doing.or_default(xs.get(x).request.actor).first_call.get_or_insert(xs.get(x).request.began);
+        }
+    }
+
+    fn said(&mut self, process: ProcessId, side: Side, said: Said) {
+        if said.fingerprint <= fingerprint::NOTHING {
+            return;
+        }
+        if let Some(is_passed_on) = self.answers.entry(process).or_default().says(side, said) {
+            let habits = self.habits.at(process);
+            habits.case_if(HabitId::PassesAnswersOn, is_passed_on);
+            habits.exception_if(HabitId::PassesAnswersOn, !is_passed_on);
         }
     }
 
