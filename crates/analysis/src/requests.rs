@@ -8,7 +8,8 @@ use crate::listeners::{Filled, Starved};
 use crate::names::Names;
 use crate::spans::{OpeningNs, Timed, lay_out};
 use std::collections::BTreeMap;
-use wakepath_causality::evidence::Gap;
+use wakepath_causality::Report;
+use wakepath_causality::evidence::{Gap, Missing};
 use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::exchange::{Exchange, Wanted};
 use wakepath_causality::path::{Request, Span};
@@ -190,6 +191,8 @@ pub struct Kinds {
     pub queued: BTreeMap<(String, String), u64>,
     /// What people call services that an interpreter runs, by name: `gunicorn shop.wsgi`.
     pub known_as: BTreeMap<String, Option<String>>,
+    /// What would have told whose calls are that are open: how many, by what it is and by the program that made them.
+    pub missing: BTreeMap<Missing, BTreeMap<String, u64>>,
     /// Requests in all.
     pub requests: u64,
 }
@@ -323,6 +326,14 @@ impl Tier {
 }
 
 impl Kinds {
+    /// Adds what calls lack that are open.
+    pub fn add_missing(&mut self, report: &Report, names: &Names<'_>) {
+        for (&(missing, host, leader), calls) in &report.missing {
+            let program = names.process(host, leader).to_owned();
+            *self.missing.entry(missing).or_default().entry(program).or_default() += calls;
+        }
+    }
+
     /// Adds the errors that calls were answered with; of a request itself its kind counts them.
     fn add_errors(&mut self, r: &Request, names: &Names<'_>) {
         let root = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref());

@@ -134,11 +134,9 @@ impl Rule {
     /// Its class.
     pub const fn class(self) -> Class {
         match self {
-            Rule::Bytes
-            | Rule::BytesTranslated
-            | Rule::Witness
-            | Rule::WitnessTranslated
-            | Rule::SameReply => Class::Observed,
+            Rule::Bytes | Rule::BytesTranslated | Rule::Witness | Rule::WitnessTranslated | Rule::SameReply => {
+                Class::Observed
+            }
             Rule::Owner | Rule::Isolation | Rule::Fragment | Rule::Fork => Class::ByRule,
             _ => Class::ByHabit,
         }
@@ -263,16 +261,22 @@ impl Missing {
         }
     }
 
-    /// What to do about it.
-    pub const fn remedy(self) -> &'static str {
+    /// What to do about it, where programs of these names made the calls.
+    pub fn remedy<'a>(self, programs: impl Iterator<Item = &'a str> + Clone) -> &'static str {
         match self {
             Missing::Lost => "record with a larger --ring-bytes, or fewer services",
             Missing::Before => "record for longer; requests that begin later are not affected",
             Missing::Borders => "record from before these connections are opened",
             Missing::Answers => "send JSON objects with an `id`, and answer with the same one (JSON-RPC)",
+            Missing::WhichOfLoop if programs.clone().any(is_python) => {
+                "`record --runtimes=python` for asyncio's own loop (of calls from its first moments nothing tells it); for other loops, \
+                 restart the service under `wakepath run --isolate`"
+            }
+            Missing::WhichOfLoop if programs.clone().any(|name| matches!(name, "node" | "nodejs")) => {
+                "`wakepath attach` while it runs, or start it with `wakepath helper node`'s output"
+            }
             Missing::WhichOfLoop => {
-                "`record --runtimes=python` for asyncio's own loop (of calls from its first moments nothing tells it), \
-                 `wakepath attach` for Node.js; else restart the service under \
+                "let its callers send an `x-request-id` or a `traceparent` that it passes on; or restart it under \
                  `wakepath run --isolate` (or --isolate=process): one input at a time, which tells nothing of requests that wait for each \
                  other within the program, as for a pool's connection"
             }
@@ -296,10 +300,28 @@ impl Missing {
     }
 }
 
+/// Whether a program of this name runs in CPython, by the names of the interpreter and of its usual servers.
+fn is_python(name: &str) -> bool {
+    const SERVERS: [&str; 8] = ["gunicorn", "uvicorn", "hypercorn", "daphne", "granian", "celery", "twistd", "fastapi"];
+    name.starts_with("python") || name.starts_with("pypy") || SERVERS.contains(&name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn a_remedy_is_of_the_programs_that_made_the_calls() {
+        let remedy = |names: &[&'static str]| Missing::WhichOfLoop.remedy(names.iter().copied());
+        assert!(remedy(&["python3.11"]).contains("--runtimes=python"));
+        assert!(remedy(&["haproxy", "gunicorn"]).contains("--runtimes=python"));
+        assert!(remedy(&["node"]).contains("wakepath attach"));
+        for name in ["nginx", "haproxy", "deno", "perl"] {
+            let text = remedy(&[name]);
+            assert!(!text.contains("asyncio") && !text.contains("attach"), "{name}: {text}");
+        }
+    }
 
     /// Whether a case of a folder of golden cases expects a link that a rule made.
     fn is_shown_in(folder: &Path, rule: Rule) -> bool {

@@ -49,8 +49,8 @@ pub struct Report {
     pub linked: Linked,
     /// What came of calls, as each host's own vantage saw them.
     pub calls: finished::Calls,
-    /// What would have told whose the open calls are, and how many of them.
-    pub missing: FxHashMap<evidence::Missing, u64>,
+    /// What would have told whose the open calls are, and how many of them, by the process that made them (its leading task).
+    pub missing: FxHashMap<(evidence::Missing, HostId, TaskId), u64>,
     /// Links inside components, by rule.
     pub made: FxHashMap<evidence::Rule, u64>,
     /// Where a witness on the wire contradicted the rule of another vantage.
@@ -195,8 +195,8 @@ impl Report {
         for (rule, n) in &tally.links {
             *self.made.entry(*rule).or_default() += n;
         }
-        for (missing, n) in &tally.missing {
-            *self.missing.entry(*missing).or_default() += n;
+        for ((missing, process), n) in &tally.missing {
+            *self.missing.entry((*missing, s.host, process.leader())).or_default() += n;
         }
         self.calls.add(&tally.calls);
         self.operations += s.operations;

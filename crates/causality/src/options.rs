@@ -13,7 +13,7 @@ pub type TakesProof = dyn FnMut(HostId, Proof);
 pub struct Options {
     /// No link rests on a habit. (A folder may refuse them, too: [`wakepath_model::folder::Folder::refuse_habits`].)
     pub refuses_habits: bool,
-    /// No link rests on an identifier that a service handed on with a call. (A folder may refuse that, too:
+    /// No link rests on an identifier that a service handed on with a call, nor on an answer that it passed on. (A folder may refuse that, too:
     /// [`wakepath_model::folder::Folder::refuse_witness`].)
     pub refuses_witness: bool,
     /// Gives proofs of calls here: those of a host's flow and first byte of which `is_asked` holds.

@@ -280,7 +280,9 @@ impl Flow {
         bytes: &[u8],
         sink: &mut S,
     ) {
-        let Some((start, Some(fingerprint))) = self.reply.as_mut().map(|r| (r.start, r.sees(pos, bytes))) else { return };
+        let Some((start, Some(fingerprint))) = self.reply.as_mut().map(|r| (r.start, r.sees(pos, bytes))) else {
+            return;
+        };
         self.reply = None;
         if fingerprint != 0 {
             sink.push(&MessageEndRow {

@@ -29,7 +29,9 @@ pub use faults::{FaultKind, FaultRow, NO_OFFSET, access};
 pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, Reset, SeenHow, Side, TcpState, UNFRAMED};
 pub use limits::{LimitKind, LimitRow};
 pub use marks::{MarkKind, MarkRow};
-pub use messages::{Failed, MessageEndHow, MessageEndRow, MessageRole, MessageRow, WitnessKind, fingerprint, message_flag};
+pub use messages::{
+    Failed, MessageEndHow, MessageEndRow, MessageRole, MessageRow, WitnessKind, fingerprint, message_flag,
+};
 pub use operations::{InputKind, InputRow, OpKind, OpRow, PollRow, RangeHow, SENT_AT_ONCE, op_flag};
 pub use packets::{PacketContext, PacketRow};
 pub use placements::PlacementRow;

@@ -13,8 +13,8 @@ pub(crate) use text::{never_replied, replies_unknown};
 use crate::refusals;
 use crate::units;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::BuildHasher;
 use wakepath_analysis::requests::{Asked, Kind, Kinds, Tier};
 use wakepath_causality::Report;
 use wakepath_causality::evidence::Missing;
@@ -310,17 +310,23 @@ pub struct MissingView {
     pub what: &'static str,
     /// Calls that are open for lack of it.
     pub calls: u64,
+    /// The programs that made them, most calls first.
+    pub programs: Vec<String>,
     /// What to do.
     pub remedy: &'static str,
 }
 
 impl CallsView {
-    fn new(c: &Calls, missing: &HashMap<Missing, u64, impl BuildHasher>) -> CallsView {
+    fn new(c: &Calls, missing: &BTreeMap<Missing, BTreeMap<String, u64>>) -> CallsView {
         // those beyond what is kept of one request are left open
         let open = c.open + c.beyond;
         let unaccounted = c.begun.abs_diff(c.linked + open + c.own);
-        let view =
-            |(what, calls): (&Missing, &u64)| MissingView { what: what.name(), calls: *calls, remedy: what.remedy() };
+        let view = |(what, of): (&Missing, &BTreeMap<String, u64>)| {
+            let mut programs: Vec<String> = of.keys().cloned().collect();
+            programs.sort_by_key(|name| Reverse(of[name]));
+            let remedy = what.remedy(programs.iter().map(String::as_str));
+            MissingView { what: what.name(), calls: of.values().sum(), programs, remedy }
+        };
         let mut missing: Vec<MissingView> = missing.iter().map(view).collect();
         missing.sort_by(|a, b| b.calls.cmp(&a.calls).then(a.what.cmp(b.what)));
         CallsView { begun: c.begun, linked: c.linked, open, own: c.own, unaccounted, missing }
@@ -385,7 +391,7 @@ impl RequestsView {
                 .collect(),
             unwatched: unwatched(kinds),
             rules,
-            calls: CallsView::new(&report.calls, &report.missing),
+            calls: CallsView::new(&report.calls, &kinds.missing),
             disagreements: report.disagreements,
             on_wire: Some(&report.on_wire).filter(|w| w.exchanges > 0).map(|w| OnWireView {
                 exchanges: w.exchanges,

@@ -99,7 +99,7 @@ pub struct Cli {
         help_heading = "Output"
     )]
     pub evidence: Option<EvidenceFlag>,
-    /// Ignore identifiers that services pass on in their calls (`traceparent`, `x-request-id`)
+    /// Ignore what services pass on: identifiers in their calls (`traceparent`, `x-request-id`), and whole answers
     #[arg(long, global = true, help_heading = "Output")]
     pub no_witness: bool,
     #[command(flatten)]

@@ -26,10 +26,10 @@ pub fn refuse_habits() {
     REFUSES_HABITS.store(true, Ordering::Relaxed);
 }
 
-/// Answers use no link that rests on an identifier which a service handed on (`--no-witness`).
+/// Answers use no link that rests on an identifier which a service handed on, or on an answer that it passed on (`--no-witness`).
 static REFUSES_WITNESS: AtomicBool = AtomicBool::new(false);
 
-/// From here on answers use no link that rests on an identifier which a service handed on.
+/// From here on answers use no link that rests on an identifier which a service handed on, or on an answer that it passed on.
 pub fn refuse_witness() {
     REFUSES_WITNESS.store(true, Ordering::Relaxed);
 }

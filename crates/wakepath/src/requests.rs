@@ -87,6 +87,7 @@ fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
     }
     let recorded = spans(folder).into_iter().map(|s| part::within(s, selection));
     let recorded: Vec<(i64, i64)> = recorded.filter(|(from, to)| is_all || from < to).collect();
+    kinds.add_missing(&report, &names);
     let mut view = RequestsView::new(&kinds, &report, &recorded);
     if is_all {
         view.messages = folder.hosts().iter().map(|h| h.row_count(Table::Message)).sum();

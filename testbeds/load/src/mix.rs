@@ -58,7 +58,7 @@ impl Mix {
             literal if literal.starts_with('/') => literal.replace("{key}", &key(random).to_string()),
             name => format!("/{name}"),
         };
-        Shot { route_index, rid: format!("{seed:x}-{number}"), path, form }
+        Shot { route_index, rid: format!("{seed:08x}-{number}"), path, form }
     }
 }
 

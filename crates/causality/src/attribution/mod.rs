@@ -30,6 +30,7 @@ use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Exchange, Queued, Side, Slab};
 use crate::finished::{Calls, Done, Finished, Parent};
 use crate::options::Options;
+use crate::process::ProcessId;
 use crate::process::known::Does;
 use crate::proof::{Outcome, Proof};
 use crate::roles::Roles;
@@ -84,7 +85,7 @@ pub struct Tally {
     /// Links by rule.
     pub links: FxHashMap<Rule, u64>,
     /// What would have told whose the open calls are.
-    pub missing: FxHashMap<Missing, u64>,
+    pub missing: FxHashMap<(Missing, ProcessId), u64>,
 }
 
 /// Follows the requests of all processes of one host.
@@ -398,7 +399,10 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// Time went on to `now`: gives away what can no longer change. Returns exchanges whose places can be released.
     pub fn advance(&mut self, xs: &Slab, now: MonoNs) -> Vec<ExId> {
-        while let Some((_, y)) = self.outbox.alike.pop_front_if(|(at, _)| at.0 + ALIKE_NS <= now.0) {
+        while let Some(&(at, y)) = self.outbox.alike.front()
+            && at.0 + ALIKE_NS <= now.0
+        {
+            self.outbox.alike.pop_front();
             if xs.is_live(y) && !self.facts.state(y).flags.has(Progress::Given) {
                 self.claim_same_reply(xs, y);
             }
@@ -476,7 +480,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// Whether call `y`, of which nobody knows whose it is, was a request's that was answered with its answer.
     fn claim_same_reply(&mut self, xs: &Slab, y: ExId) -> bool {
-        if !matches!(self.facts.state(y).call.parent, Some(Parent::Pending | Parent::Open(Gap::Ambiguous))) {
+        if self.facts.options.refuses_witness
+            || !matches!(self.facts.state(y).call.parent, Some(Parent::Pending | Parent::Open(Gap::Ambiguous)))
+        {
             return false;
         }
         let found = self.watched(xs.get(y).request.actor, |facts| facts.answered_alike(xs, y));
@@ -492,6 +498,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return;
         }
         let e = xs.get(x).clone();
+        self.facts.reply_stays_unread(xs, x);
         if e.side == Side::Client {
             self.resolve(xs, x);
             let parent = self.facts.state_mut(x).call.parent;
@@ -514,6 +521,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             if p != x {
                 continue;
             }
+            self.facts.reply_stays_unread(xs, y);
             with.push((xs.get(y).clone(), rule));
             self.tally.calls.linked += 1;
             self.facts.state_mut(y).flags.add(Progress::Given);
@@ -535,7 +543,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
     ) {
         if let (Side::Client, Some(why)) = (exchange.side, parent) {
             let missing = Question::new(&self.facts, xs, exchange.request.actor, exchange.request.began).missing(why);
-            *self.tally.missing.entry(missing).or_default() += 1;
+            let process = self.facts.state(x).process;
+            *self.tally.missing.entry((missing, process)).or_default() += 1;
         }
         match (exchange.side, is_root_call) {
             (Side::Server, _) => {}

@@ -353,7 +353,6 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         if e.is(ExchangeFlag::Internal) {
             return;
         }
-        self.facts.reply_ends(x, at);
         if e.side == Side::Client {
             self.facts.keep_rivals(xs, x);
             if !self.facts.state_mut(x).call.flags.has(CallFlag::Replied)

@@ -376,7 +376,9 @@ impl<S: Steps> Engine<S> {
 
     /// How the body of a reply begins was read after its head, perhaps when it was over.
     fn reply_says(&mut self, r: &MessageEndRow) {
-        let Some(x) = self.eps.get(&r.flow).and_then(|ep| ep.traits.replied).filter(|&x| self.xs.is_live(x)) else { return };
+        let Some(x) = self.eps.get(&r.flow).and_then(|ep| ep.traits.replied).filter(|&x| self.xs.is_live(x)) else {
+            return;
+        };
         let e = self.xs.get_mut(x);
         if e.reply.start == r.start && e.flow == r.flow {
             e.content.reply = r.fingerprint;

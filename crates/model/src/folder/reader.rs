@@ -160,7 +160,8 @@ impl Folder {
         self.refuses_habits
     }
 
-    /// From here on answers about the folder use no link that rests on an identifier which a service handed on with a call.
+    /// From here on answers about the folder use no link that rests on an identifier which a service handed on with a call, or on an answer
+    /// that it passed on.
     pub fn refuse_witness(&mut self) {
         self.refuses_witness = true;
     }

@@ -379,6 +379,9 @@ impl KindView {
     }
 }
 
+/// Most programs that are named whose calls are open.
+const PROGRAMS_SHOWN: usize = 3;
+
 impl CallsView {
     fn render(&self, out: &mut String, style: Style) {
         let classes = [(self.linked, "in paths"), (self.open, "open"), (self.own, "made for no request in progress")];
@@ -388,8 +391,10 @@ impl CallsView {
             below(out, &format!("Calls of watched services: {}.", told.join(", ")), Tint::Plain, style);
         }
         if let Some(most) = self.missing.first() {
+            let by = most.programs.iter().take(PROGRAMS_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+            let more = if most.programs.len() > PROGRAMS_SHOWN { ", …" } else { "" };
             let line = format!(
-                "{} one fact: {}. To get it: {}.",
+                "{} (by {by}{more}) one fact: {}. To get it: {}.",
                 units::counted(most.calls, "of the open calls lacks", "of the open calls lack"),
                 most.what,
                 most.remedy

@@ -11,7 +11,6 @@ use crate::attribution::facts::Facts;
 use crate::attribution::state::Progress;
 use crate::conditions::holds;
 use crate::exchange::{ExId, Side, Slab};
-use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::fingerprint;
 
 impl Facts<'_> {
@@ -40,11 +39,11 @@ impl Facts<'_> {
         }
     }
 
-    /// An exchange is over, perhaps before its reply was read.
-    pub(in crate::attribution) fn reply_ends(&mut self, x: ExId, at: MonoNs) {
+    /// An exchange has been over for a while: of a reply that was not read by now, nothing is.
+    pub(in crate::attribution) fn reply_stays_unread(&mut self, xs: &Slab, x: ExId) {
         if self.state_mut(x).flags.take(Progress::ReplyUnread) {
             let process = self.state(x).process;
-            self.domain_mut(process).replies.is_read_or_over(Some(at));
+            self.domain_mut(process).replies.is_read_or_over(Some(xs.get(x).reply.ended));
         }
     }
 
