@@ -301,7 +301,7 @@ impl KernelSource {
         let Some(link) = &self.open_waits else {
             return Ok(());
         };
-        iterate(link, &mut sink).map_err(|e| CaptureError::Load(format!("reading the waits that go on: {e}")))
+        iterate(link, &mut sink).map_err(|e| CaptureError::Load(format!("reading the waits still going on: {e}")))
     }
 
     /// Hands over committed records in time order, up to `until_ns`; the number handed over.

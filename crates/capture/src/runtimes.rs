@@ -371,7 +371,7 @@ impl Runtimes {
         if is_asked && self.unread.len() < WAITING_MAX && self.unread.insert(file) {
             let (name, of, version) = (name(tgid), runtime.name, runtime.version);
             (self.say)(&format!(
-                "{} of {name} ({tgid}; {of} {version}) are not told apart, since {}",
+                "{} of {name} ({tgid}; {of} {version}) are not told apart, because {}",
                 runtime.tasks,
                 why.reason()
             ));

@@ -220,7 +220,7 @@ fn needs_nothing(r: &Runtime) -> String {
             format!("({}) needs no helper: `wakepath record` tells its {} apart", r.name, r.tasks)
         }
         Ok(_) => format!("({}) needs no helper: `wakepath record {}` tells its {} apart", r.name, r.asked_by, r.tasks),
-        Err(why) => format!("({}): {} are not told apart, since {}", r.name, r.tasks, why.reason()),
+        Err(why) => format!("({}): {} are not told apart, because {}", r.name, r.tasks, why.reason()),
     }
 }
 

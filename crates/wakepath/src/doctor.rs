@@ -251,7 +251,7 @@ fn trial_check(trial: &Trial, missing: &[&str]) -> Check {
             Verdict::No,
             error.clone(),
             match &trial.works_with {
-                Some(flags) => format!("Record with {flags}: that was tried and works."),
+                Some(flags) => format!("Record with {flags}: that works here."),
                 None => "Run `WAKEPATH_LIBBPF_LOG=1 wakepath doctor` and report what it says on standard error, with the kernel release.".to_owned(),
             },
         ),

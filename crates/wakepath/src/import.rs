@@ -433,7 +433,7 @@ fn tell_next(args: &ImportArgs, hosts: &[Host], outcomes: &[Outcome]) {
     if outcomes.iter().any(|o| o.imported.waits > 0) {
         tell!("next: wakepath waits {dir} --task NAME    what a task waited for");
     } else {
-        tell!("next: wakepath info {dir}                 there are no waits, since the trace has no sched_switch");
+        tell!("next: wakepath info {dir}                 there are no waits, because the trace has no sched_switch");
     }
 }
 

@@ -74,7 +74,7 @@ pub fn unseen_by_library(program: &str) -> Option<String> {
         None => (file, head),
     };
     let why = if is_privileged(&file) {
-        "runs with rights of its own (setuid, setgid or capabilities)"
+        "runs with special rights (setuid, setgid, or capabilities)"
     } else {
         match unseen(&head)? {
             Unseen::Static => "is statically linked",

@@ -60,7 +60,7 @@ pub fn split(what: &[PathBuf]) -> Result<(&[PathBuf], String), &'static str> {
     match what.split_last() {
         None => Err("the trace folder <DIR> and the request <REQUEST> are missing"),
         Some((last, _)) if last.is_dir() => {
-            Err("<REQUEST> is missing: an id or its first digits, or `slowest`, behind <DIR>")
+            Err("<REQUEST> is missing: an id or its first digits, or `slowest`, after <DIR>")
         }
         Some((_, [])) => Err("<DIR> is missing: the trace folder, before the request"),
         Some((last, dirs)) => Ok((dirs, last.to_string_lossy().into_owned())),

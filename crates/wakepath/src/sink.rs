@@ -40,7 +40,7 @@ pub fn exporter(folder: &Path, collector: &Collector) -> Result<Exporter> {
     let begins = Begins {
         boot: procfs::host().1,
         first: rights::go_last,
-        say: |why| tell!("wakepath: --otlp: {why}; recording goes on"),
+        say: |why| tell!("wakepath: --otlp: {why}; recording continues"),
     };
     Ok(Exporter::begin(folder, &collector.0, begins)?)
 }

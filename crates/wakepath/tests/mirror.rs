@@ -253,7 +253,7 @@ fn what_would_change_other_traffic_is_refused() {
     bed.tool("ovs-ofctl", &["add-flow", "br0", "cookie=0x77616b66,priority=5,udp,actions=drop"]);
     assert_eq!(bed.mirrored(&["clean"]), first);
     assert_ne!(bed.state(), before);
-    refused(&selective, &["flows of its own", "udp actions=drop", "mirror port"]);
+    refused(&selective, &["its own flows", "udp actions=drop", "mirror port"]);
     bed.tool("ovs-ofctl", &["del-flows", "br0", "udp"]);
     assert_as_before(&bed, &before, "");
     bed.tool("ovs-ofctl", &["del-flows", "br0"]);

@@ -231,7 +231,7 @@ fn a_collector_that_is_not_there_stops_nothing_and_what_it_misses_is_counted() -
     let url = format!("http://{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?);
     let run_ = run(&["run", "--observe", "--otlp", &url, "-o", path(&folder), "--", "python3", "-c", SYSTEM, "1"]);
     let said = stderr(&run_);
-    assert!(run_.status.success() && said.contains("is a collector listening there?; recording goes on"), "{said}");
+    assert!(run_.status.success() && said.contains("is a collector listening there?; recording continues"), "{said}");
     let undelivered = said.split("NOT SENT: ").nth(1).and_then(|s| s.split(' ').next()).ok_or(said.clone())?;
     let info = stdout(&run(&["info", path(&folder)]));
     assert!(info.contains("export.undelivered") && info.contains(undelivered), "{undelivered}: {info}");

@@ -160,7 +160,7 @@ pub fn check(
             return Err(failed(format!("bridge {name} has no port {port}; it has {}", ports.join(", "))));
         }
         if port.contains(['"', ',', '@']) {
-            return Err(failed(format!("port {port:?}: a name with such characters cannot be told to Open vSwitch")));
+            return Err(failed(format!("port {port:?}: Open vSwitch does not accept a name with such characters")));
         }
     }
     Ok(Bridge { name: name.to_owned(), priority })
@@ -200,7 +200,7 @@ fn check_flows(switch: &Switch, bridge: &str) -> Result<u16, CaptureError> {
         several => {
             let example = several.iter().find(|f| !f.is_plain_normal()).map_or(String::new(), |f| f.text());
             Err(failed(format!(
-                "bridge {bridge} has flows of its own ({example}), which a selective mirror would overrule. {INSTEAD}"
+                "bridge {bridge} has its own flows ({example}), which a selective mirror would override. {INSTEAD}"
             )))
         }
     }

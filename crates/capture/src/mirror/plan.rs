@@ -116,7 +116,7 @@ pub(super) fn on_bridge(
         Take::Flows(_) => Default::default(),
     };
     if let (Take::Ports(..), To::Port(name)) = (take, to) {
-        notices.push(format!("as long as it is there, port {name} carries the mirror's packets and nothing else"));
+        notices.push(format!("until you remove the mirror, port {name} carries only its packets"));
     }
     // a mirror that selects nothing keeps the bridge's own traffic out of a tunnel that flows send to
     let reserves = matches!(to, To::Tunnel { .. });

@@ -137,7 +137,7 @@ impl LiveSource {
         if count == 0 && self.rings.iter().all(|r| r.state == State::Gone) {
             let names = self.names.join(", ");
             return Err(CaptureError::Packets(format!(
-                "{names}: gone while capturing. See `ip link` for what is there; `--iface any` goes on whatever comes and goes"
+                "{names}: gone while capturing. `ip link` lists the interfaces; `--iface any` captures from all, also later ones"
             )));
         }
         Ok(count)
@@ -252,8 +252,9 @@ impl LiveSource {
         ring.state = State::Down;
         let name = &self.names[i];
         if ring.has_interface(name) {
-            self.notices
-                .push(format!("interface {name} went down; capturing goes on when it is up (`ip link set {name} up`)"));
+            self.notices.push(format!(
+                "interface {name} went down; capturing continues when it is up (`ip link set {name} up`)"
+            ));
         }
         self.look_again();
         Ok(())
@@ -272,8 +273,9 @@ impl LiveSource {
             match ring.state {
                 State::Down if !ring.has_interface(name) => {
                     ring.state = State::Gone;
-                    self.notices
-                        .push(format!("interface {name} is gone; capturing goes on should one of that name come"));
+                    self.notices.push(format!(
+                        "interface {name} is gone; capturing continues if an interface of that name appears"
+                    ));
                 }
                 // once it is up, the kernel begins again by itself
                 State::Down if is_up => ring.state = State::Up,

@@ -33,10 +33,10 @@ fn place_in(source: &mut KernelSource, at: &Probing, whom: &str, marks: u32, say
     let asked = at.places.iter().filter(|&&(point, _)| is_asked(point));
     let places: Vec<_> = asked.copied().collect();
     if has_channels && !at.places.iter().any(|(point, _)| point.is_of_channels()) {
-        say(&format!("{whom} has not the functions of channels as Go builds them: no probes there"));
+        say(&format!("{whom} does not have Go's usual functions of channels: no probes there"));
     }
     if has_waits && !at.places.iter().any(|(point, _)| point.is_of_waits()) {
-        say(&format!("{whom} does not park goroutines as Go builds them: what they wait for is not seen"));
+        say(&format!("{whom} does not have Go's usual functions for parking goroutines: their waits are not recorded"));
     }
     let what = match at.places.first() {
         Some((Point::PythonCopies, _)) => "where CPython makes contexts".to_owned(),

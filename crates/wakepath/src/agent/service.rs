@@ -57,10 +57,7 @@ impl Agent for Service {
         let made = Temporary(self.temporary.join(number.to_string()));
         let held = window::make(&self.state, time, &made.0).map_err(|e| refused(500, output::reasons(&e)))?;
         if held.segments == 0 {
-            return Err(refused(
-                404,
-                "nothing of that time is in the ring; GET /v1/about says since when it has something",
-            ));
+            return Err(refused(404, "nothing of that time is in the ring; GET /v1/about says when it begins"));
         }
         Ok(Box::new(move |out| write_archive(&made.0, out)))
     }

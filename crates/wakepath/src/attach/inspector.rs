@@ -186,10 +186,7 @@ fn read(stream: &mut TcpStream, into: &mut [u8], deadline: Instant) -> Result<()
     while have < into.len() {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            bail!(
-                "no answer within {} s: the program may be busy; what was asked may still happen",
-                ANSWER_MAX.as_secs()
-            );
+            bail!("no answer within {} s: the program may be busy and may still do it later", ANSWER_MAX.as_secs());
         }
         stream.set_read_timeout(Some(left)).context("setting a timeout")?;
         match stream.read(&mut into[have..]) {

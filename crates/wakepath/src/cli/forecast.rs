@@ -98,7 +98,7 @@ pub struct BottleneckArgs {
 ///
 /// Wakepath replays the recording unchanged and under the changes, and applies the ratio of the two to the measurements. The
 /// error of the unchanged replay is shown, and widens the error bar. Changes use the names that `bottleneck` and `requests`
-/// print; * stands for anything. docs/changes.md has the complete grammar.
+/// print; * stands for anything. docs/changes.md has the full grammar.
 ///
 /// If the recording cannot support a change, it is refused, with the reason and the names that exist.
 #[derive(Args, Debug)]

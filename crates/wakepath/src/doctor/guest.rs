@@ -51,7 +51,7 @@ pub fn vantage() -> Vantage {
     let summary = if works {
         "`wakepath guest` can be used, for x86-64 guests that are emulated and whose kernels have BTF."
     } else {
-        "`wakepath guest` cannot be used with this host's emulator; what stands in the way is below."
+        "`wakepath guest` cannot be used with this host's emulator; the reasons are below."
     };
     Vantage {
         vantage: "guest",

@@ -106,7 +106,7 @@ fn runtimes_check(found: &[(u32, Runtime)]) -> Check {
             }
             Ok(_) if r.asked_by.is_empty() => format!("{} {}: {} are told apart", r.name, r.version, r.tasks),
             Ok(_) => format!("{} {}: {} are told apart by `record {}`", r.name, r.version, r.tasks, r.asked_by),
-            Err(why) => format!("{} {}: {} are not told apart, since {}", r.name, r.version, r.tasks, why.reason()),
+            Err(why) => format!("{} {}: {} are not told apart, because {}", r.name, r.version, r.tasks, why.reason()),
         };
         *told.entry(what).or_default() += 1;
     }

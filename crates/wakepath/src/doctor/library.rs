@@ -53,7 +53,7 @@ pub fn vantage() -> Vantage {
          privileged ones)."
             .to_owned()
     } else {
-        "`wakepath run` cannot be used; what stands in the way is below.".to_owned()
+        "`wakepath run` cannot be used; the reasons are below.".to_owned()
     };
     Vantage {
         vantage: "library",

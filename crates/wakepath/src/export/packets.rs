@@ -99,7 +99,7 @@ impl Source<'_> {
                 .into(),
             [first, ..] => format!("it was read from {first}: name that with --capture {first}"),
         };
-        format!("{dir} keeps no packets, since payload is never written; {from}")
+        format!("{dir} keeps no packets, because payload is never written; {from}")
     }
 
     /// The connections of a request.

@@ -138,7 +138,7 @@ pub fn off(args: &OffArgs) -> Result<i32> {
         let begin = Instant::now();
         while arena.recorder() == Some(pid) {
             if begin.elapsed() > END_WAIT {
-                bail!("the recorder (process {pid}) was asked to end and still writes; wait, or look at the disk");
+                bail!("the recorder (process {pid}) was asked to end and is still writing; wait, or check the disk");
             }
             std::thread::sleep(Duration::from_millis(10));
         }
