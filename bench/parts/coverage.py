@@ -357,6 +357,8 @@ class Case:
     is_named_late: bool = False
     # what scoring is told else
     scored: tuple = ()
+    # some requests are answered out of a cache, of which the server's log knows nothing
+    has_cache: bool = False
 
 
 ONE = {(vantage, 1): 99.0 for vantage in BOTH}
@@ -553,7 +555,7 @@ def recorded(case, here, vantage, clients):
             time.sleep(0.3)
     log = own_log(place.log)
     sent = [json.loads(line) for line in truth.read_text(encoding="utf-8").splitlines()]
-    unlogged = [line for line in sent if log.get(line["rid"]) != line["status"]]
+    unlogged = [line for line in sent if log.get(line["rid"], line["status"] if case.has_cache else None) != line["status"]]
     if unlogged:
         raise Failed(f"{len(unlogged)} replies are not what the server's own log says")
     about = json.loads(run([program("wakepath"), "info", trace, "--json"], 120))
