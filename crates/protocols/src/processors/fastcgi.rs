@@ -142,7 +142,9 @@ impl Framer for Framing {
                 if bytes.len() < 11 && length == 8 && !last {
                     return Err(Stop::Need);
                 }
-                self.begin(wire, id, bytes.get(10).is_some_and(|flags| flags & KEEP_CONNECTION == 0));
+                // a body of another length has no flags there
+                let flags = bytes.get(10).filter(|_| length == 8);
+                self.begin(wire, id, flags.is_some_and(|flags| flags & KEEP_CONNECTION == 0));
             }
             (Dir::ToServer, PARAMS) if length > 0 => {
                 self.params = Some(Params { id, left: length.into(), padding });
