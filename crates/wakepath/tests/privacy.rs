@@ -85,9 +85,14 @@ fn decompressed(segment: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Whether a text stands in these bytes. Digits count where they stand alone: a time or a hash may have the same ones among others.
 fn holds(bytes: &[u8], text: &str) -> bool {
     let text = text.as_bytes();
-    bytes.windows(text.len()).any(|w| w.eq_ignore_ascii_case(text))
+    let are_digits = text.iter().all(u8::is_ascii_digit);
+    let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    let stands_alone = |at: usize| !is_digit(at.checked_sub(1)) && !is_digit(Some(at + text.len()));
+    let mut found = bytes.windows(text.len()).enumerate().filter(|(_, w)| w.eq_ignore_ascii_case(text));
+    found.any(|(at, _)| !are_digits || stands_alone(at))
 }
 
 /// Searches a folder of the traffic. `vantage`: for messages.
