@@ -190,17 +190,21 @@ def uwsgi(place):
     return place.start("uwsgi", line, port, MEMCACHED=cache)
 
 
-def passing_varnish(place, backend):
-    """Varnish passes everything on."""
+def varnish_with(place, vcl):
+    """Varnish with this configuration."""
     port = free_port()
-    vcl = put(place.at, "pass.vcl", """
-        vcl 4.1;
-        backend b { .host = "127.0.0.1"; .port = "@backend@"; }
-        sub vcl_recv { return (pass); }
-        """, backend=backend)
     line = [find("varnishd"), "-F", "-a", f"127.0.0.1:{port}", "-T", "none", "-f", vcl, "-n", place.at / "varnish",
             "-s", "malloc,16m", "-p", "thread_pools=1"]
     return place.start("varnish", line, port)
+
+
+def passing_varnish(place, backend):
+    """Varnish passes everything on."""
+    return varnish_with(place, put(place.at, "pass.vcl", """
+        vcl 4.1;
+        backend b { .host = "127.0.0.1"; .port = "@backend@"; }
+        sub vcl_recv { return (pass); }
+        """, backend=backend))
 
 
 def varnish(place):

@@ -5,9 +5,9 @@ body of a reply, in which the target is not.
 """
 
 from .coverage import KERNEL, Case, haproxy
-from .foreign import passing_varnish, squid
+from .foreign import passing_varnish, squid, varnish_with
 from .programs import free_port, vload
-from .tiers import find, nginx_line, put
+from .tiers import nginx_line, put
 
 # what clients send beside the target: an identifier each, one for a whole session, none
 OWN, SESSION, NONE = ("--id-header",), ("--header", "x-request-id: 7d1f0e52-17a4-4c11-9a70-3f0c5b1de001"), ()
@@ -27,17 +27,22 @@ def varnish(place):
     return passing_varnish(place, place.plain("plain", place.plain()))
 
 
-def nginx_pool(place):
-    """nginx with two connections for all."""
-    app, port = place.plain("plain", place.plain()), free_port()
-    line = nginx_line(place.at, """
-        upstream app { server 127.0.0.1:@app@; keepalive 2; }
-        server {
-            listen 127.0.0.1:@port@;
-            location / { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
-        }
-        """, port=port, app=app)
-    return place.start("nginx", line, port)
+def nginx_pool(rewrite=""):
+    """nginx with two connections for all. `rewrite`: what it does to targets."""
+
+    def start(place):
+        app, port = place.plain("plain", place.plain()), free_port()
+        line = nginx_line(place.at, """
+            upstream app { server 127.0.0.1:@app@; keepalive 2; }
+            split_clients $arg_rid $half { 50% /x; * /other; }
+            server {
+                listen 127.0.0.1:@port@;
+                location / { @rewrite@ proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
+            }
+            """, port=port, app=app, rewrite=rewrite)
+        return place.start("nginx", line, port)
+
+    return start
 
 
 def varnish_cache(place):
@@ -45,7 +50,7 @@ def varnish_cache(place):
 
     It serves nothing stale: what it would fetch after such a reply is in no path, and no fault of the rules under test.
     """
-    app, port = place.plain("plain", place.plain()), free_port()
+    app = place.plain("plain", place.plain())
     vcl = put(place.at, "cache.vcl", """
         vcl 4.1;
         import std;
@@ -54,23 +59,7 @@ def varnish_cache(place):
         sub vcl_hash { hash_data(regsub(req.url, "rid=.*", "")); return (lookup); }
         sub vcl_backend_response { set beresp.ttl = 50ms; set beresp.grace = 0s; }
         """, app=app)
-    line = [find("varnishd"), "-F", "-a", f"127.0.0.1:{port}", "-T", "none", "-f", vcl, "-n", place.at / "varnish",
-            "-s", "malloc,16m", "-p", "thread_pools=1"]
-    return place.start("varnish", line, port)
-
-
-def nginx_rewrites(place):
-    """nginx with two connections for all, of which every other request asks for something else than it was asked for."""
-    app, port = place.plain("plain", place.plain()), free_port()
-    line = nginx_line(place.at, """
-        upstream app { server 127.0.0.1:@app@; keepalive 2; }
-        split_clients $arg_rid $half { 50% /x; * /other; }
-        server {
-            listen 127.0.0.1:@port@;
-            location / { rewrite ^ $half break; proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
-        }
-        """, port=port, app=app)
-    return place.start("nginx", line, port)
+    return varnish_with(place, vcl)
 
 
 # how each is started, and what must be installed for it
@@ -79,8 +68,8 @@ PROXIES = {
     "haproxy-4": (haproxy("always", 4), ["haproxy"]),
     "varnish": (varnish, ["varnishd"]),
     "squid": (squid, ["squid"]),
-    "nginx-pool": (nginx_pool, ["nginx"]),
-    "nginx-rewrites": (nginx_rewrites, ["nginx"]),
+    "nginx-pool": (nginx_pool(), ["nginx"]),
+    "nginx-rewrites": (nginx_pool("rewrite ^ $half break;"), ["nginx"]),
     "varnish-cache": (varnish_cache, ["varnishd"]),
 }
 # of these, some requests are answered out of a cache, whose calls are no one request's

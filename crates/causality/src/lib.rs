@@ -21,6 +21,7 @@ pub mod path;
 
 pub mod process;
 pub mod proof;
+mod remembered;
 pub mod request;
 pub mod roles;
 mod slab;

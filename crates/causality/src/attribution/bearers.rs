@@ -2,8 +2,7 @@
 
 use crate::conditions::holds;
 use crate::exchange::{Content, ExId};
-use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
+use crate::remembered::Remembered;
 use wakepath_model::rows::WitnessKind;
 
 /// An identifier in a message's head: its kind and hash.
@@ -26,16 +25,18 @@ impl Identifiers {
     }
 }
 
-/// How many identifiers are remembered of a process.
-const REMEMBERED: usize = 1 << 14;
+/// Who bears an identifier.
+#[derive(Default)]
+struct Borne {
+    is_seen: bool,
+    /// The one that does; none where several did.
+    by: Option<ExId>,
+}
 
 /// Which requests of a process bear which identifiers.
 #[derive(Default)]
 pub(super) struct Bearers {
-    /// The one that bears it; none where several did.
-    of: FxHashMap<Identifier, Option<ExId>>,
-    /// In the order in which they came.
-    order: VecDeque<Identifier>,
+    of: Remembered<Identifier, Borne>,
     /// Open requests of which no head was read: they may bear any.
     unread: Vec<ExId>,
 }
@@ -43,16 +44,9 @@ pub(super) struct Bearers {
 impl Bearers {
     /// A request came that bears this identifier.
     pub(super) fn came(&mut self, id: Identifier, x: ExId) {
-        let is_new = !self.of.contains_key(&id);
-        if is_new {
-            if self.order.len() == REMEMBERED
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.of.remove(&oldest);
-            }
-            self.order.push_back(id);
-        }
-        self.of.insert(id, holds("witness.borne_by_one", is_new).then_some(x));
+        let borne = self.of.at(id);
+        let is_new = !std::mem::replace(&mut borne.is_seen, true);
+        borne.by = holds("witness.borne_by_one", is_new).then_some(x);
     }
 
     /// A request came whose protocol is not known: encrypted, say.
@@ -67,7 +61,7 @@ impl Bearers {
 
     /// The one request that was seen to bear them, as far as each was ever borne by one alone.
     pub(super) fn bearer(&self, ids: Identifiers) -> Option<ExId> {
-        let mut bearers = ids.each().filter_map(|id| *self.of.get(&id)?);
+        let mut bearers = ids.each().filter_map(|id| self.of.get(id)?.by);
         let first = bearers.next()?;
         let is_one = bearers.all(|other| holds("witness.all_of_one", other == first));
         (is_one && holds("witness.all_were_read", self.unread.is_empty())).then_some(first)

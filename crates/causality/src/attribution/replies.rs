@@ -1,12 +1,8 @@
 //! Which replies of a process begin with the same bytes, as their fingerprints tell.
 
 use crate::exchange::{ExId, Side};
-use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
+use crate::remembered::Remembered;
 use wakepath_model::ids::MonoNs;
-
-/// How many fingerprints are remembered of a process.
-const REMEMBERED: usize = 1 << 14;
 
 /// Whose replies begin with the same bytes.
 #[derive(Clone, Copy, Default)]
@@ -36,9 +32,7 @@ pub(super) struct Alike {
 /// The replies to a process's calls, and its own to requests.
 #[derive(Default)]
 pub(super) struct Replies {
-    of: FxHashMap<u64, Alike>,
-    /// In the order in which they were first seen.
-    order: VecDeque<u64>,
+    of: Remembered<u64, Alike>,
     /// How many are under way of whose bytes nothing was read.
     unread: u32,
     /// When the last of those was over.
@@ -59,21 +53,13 @@ impl Replies {
 
     /// A reply begins with bytes of this fingerprint.
     pub(super) fn begins(&mut self, fingerprint: u64, side: Side, x: ExId) {
-        if !self.of.contains_key(&fingerprint) {
-            if self.order.len() == REMEMBERED
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.of.remove(&oldest);
-            }
-            self.order.push_back(fingerprint);
-        }
-        let alike = self.of.entry(fingerprint).or_default();
+        let alike = self.of.at(fingerprint);
         (if side == Side::Client { &mut alike.calls } else { &mut alike.requests }).add(x);
     }
 
     /// Whose replies begin with bytes of this fingerprint.
     pub(super) fn alike(&self, fingerprint: u64) -> Alike {
-        self.of.get(&fingerprint).copied().unwrap_or_default()
+        self.of.get(fingerprint).copied().unwrap_or_default()
     }
 
     /// Whether every reply that was under way since then was read.

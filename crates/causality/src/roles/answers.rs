@@ -2,40 +2,20 @@
 //! before the recording.
 
 use crate::exchange::{Said, Side};
-use rustc_hash::FxHashSet;
-use std::collections::VecDeque;
+use crate::remembered::Remembered;
 
-/// How many answers are remembered of a process: a cache that keeps one for longer makes an exception.
-const REMEMBERED: usize = 1 << 14;
-
-/// Fingerprints of the answers to a process's calls.
+/// Fingerprints of the answers to a process's calls. A cache that keeps one for longer than they are remembered makes an exception.
 #[derive(Default)]
-pub(super) struct Answers {
-    had: FxHashSet<u64>,
-    /// In the order in which they came.
-    order: VecDeque<u64>,
-}
+pub(super) struct Answers(Remembered<u64, ()>);
 
 impl Answers {
-    fn came(&mut self, fingerprint: u64) {
-        if !self.had.insert(fingerprint) {
-            return;
-        }
-        self.order.push_back(fingerprint);
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.had.remove(&oldest);
-        }
-    }
-
-    /// A reply of the process, or to a call of it, begins with bytes of a known fingerprint. Where it answers a request: whether that was
-    /// passed on. What a process says itself of a failure is no answer.
+    /// A reply of the process, or to a call of it, begins with bytes of a known fingerprint. Where it answers a request with success: whether
+    /// that was passed on. Other replies may be the proxy's own.
     pub(super) fn says(&mut self, side: Side, said: Said) -> Option<bool> {
-        const FAILURES: u16 = 300;
+        const NO_SUCCESS: u16 = 300;
         if side == Side::Client {
-            self.came(said.fingerprint);
+            self.0.at(said.fingerprint);
         }
-        (side == Side::Server && said.status < FAILURES).then(|| self.had.contains(&said.fingerprint))
+        (side == Side::Server && said.status < NO_SUCCESS).then(|| self.0.get(said.fingerprint).is_some())
     }
 }

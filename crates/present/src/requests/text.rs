@@ -394,8 +394,9 @@ impl CallsView {
             let by = most.programs.iter().take(PROGRAMS_SHOWN).cloned().collect::<Vec<_>>().join(", ");
             let more = if most.programs.len() > PROGRAMS_SHOWN { ", …" } else { "" };
             let line = format!(
-                "{} (by {by}{more}) one fact: {}. To get it: {}.",
-                units::counted(most.calls, "of the open calls lacks", "of the open calls lack"),
+                "{} of the open calls, made by {by}{more}, {} one fact: {}. To get it: {}.",
+                units::count(most.calls),
+                if most.calls == 1 { "lacks" } else { "lack" },
                 most.what,
                 most.remedy
             );
