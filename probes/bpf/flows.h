@@ -345,6 +345,9 @@ int BPF_PROG(on_retransmit, const struct sock *csk, const struct sk_buff *skb)
 	return 0;
 }
 
+/* Bytes that arrive at once of a send of more than SENT_AT_ONCE, and of few others. */
+#define MUCH 4096
+
 /* Data, or a connection in a listener's queue, became readable: the wake-up that follows on this processor is its doing. */
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_data_ready, const struct sock *csk)
@@ -362,6 +365,9 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 		if (!f->arrived_ns)
 			f->arrived_ns = now;
 		f->last_ready_ns = now;
+		/* who sends much may be acknowledged, and keep nothing of it, before it returns: see sent_since() */
+		if (cfg_waits && cfg_calls && stream && tp->rcv_nxt - tp->copied_seq > MUCH)
+			note_own_sending(c, now);
 	}
 	if (!id)
 		id = bpf_get_socket_cookie(sk);

@@ -60,8 +60,10 @@ static __always_inline u64 sent_since(struct cpu_state *c, struct task_struct *t
 	if (!tp)
 		return entered ? entered : own_ready(c, task);
 	at = passed_on(tp, n, now);
-	/* it slept since the buffer was full: near its beginning, for so many bytes */
-	return !at && n > SENT_AT_ONCE ? entered : at;
+	if (at || n <= SENT_AT_ONCE)
+		return at;
+	/* it slept since the buffer was full: near its beginning, for so many bytes. Or else all fitted in */
+	return entered ? entered : own_ready(c, task);
 }
 
 /* Whether a receive of nothing means nothing: it asked for nothing, and the stream has not ended. */
