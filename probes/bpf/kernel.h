@@ -146,7 +146,8 @@ struct super_block { u32 s_dev; };
 struct hlist_node { struct hlist_node *next; };
 struct hlist_head { struct hlist_node *first; };
 struct qstr { const unsigned char *name; };
-struct dentry { struct qstr d_name; union { struct hlist_node d_alias; } d_u; };
+struct dentry { struct dentry *d_parent; struct qstr d_name; union { struct hlist_node d_alias; } d_u; };
+struct path { struct dentry *dentry; };
 struct inode {
 	u16 i_mode;
 	unsigned long i_ino;
@@ -157,7 +158,7 @@ struct inode {
 };
 struct address_space { struct inode *host; };
 struct folio { struct address_space *mapping; };
-struct file { void *private_data; struct inode *f_inode; unsigned int f_flags; };
+struct file { void *private_data; struct inode *f_inode; unsigned int f_flags; struct path f_path; };
 struct socket { short type; struct file *file; struct sock *sk; };
 struct socket_alloc { struct socket socket; struct inode vfs_inode; };
 struct fdtable { unsigned int max_fds; struct file **fd; };

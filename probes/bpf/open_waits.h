@@ -64,6 +64,8 @@ int open_waits(struct bpf_iter__task *ctx)
 	struct task_state *t;
 	struct wp_wait r = {};
 	struct wp_stack s = {};
+	struct wp_wait_file name = {};
+	struct file *file = 0;
 
 	if (!task)
 		return 0;
@@ -97,12 +99,22 @@ int open_waits(struct bpf_iter__task *ctx)
 	r.tid = task->pid;
 	r.tgid = task->tgid;
 	r.ts_ns = r.woken_ns = bpf_ktime_get_ns();
+	if (is_file_call(r.syscall))
+		file = file_at(task, (u32)r.arg0);
+	/* of a wait that began before the programs came, nothing was kept to compare */
+	if (file && (!t->rcv_seq || file_slept_for(task, r.arg0) == t->rcv_seq)) {
+		name_file(&name, file);
+		r.head.bytes += sizeof(name);
+		r.head.sub |= SUB_FILE;
+	}
 	if (cfg_stacks)
 		fill_stack(&s, task, t, r.ts_ns);
 	/* it ran meanwhile: then its record says more */
 	if (load_ordered(&t->blocked_ns) != r.blocked_ns)
 		return 0;
 	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	if (r.head.sub & SUB_FILE)
+		bpf_seq_write(ctx->meta->seq, &name, sizeof(name));
 	if (cfg_stacks && s.id != NO_STACK) {
 		s.head.bytes = sizeof(s);
 		s.head.kind = KIND_STACK;

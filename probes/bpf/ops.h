@@ -93,11 +93,16 @@ struct moved {
 /* Binary protocols need no more than this of one run. */
 #define PLAIN_HEAD 1024
 
-static __always_inline u32 span(u64 from, u64 to)
+/* As short_ago() of crates/wire/src/ago.rs: exact for 2 s, then in units of 2^10 and of 2^20 ns. */
+static __always_inline u32 ago(u64 from, u64 to)
 {
 	u64 ns = to - from;
 
-	return ns > 0xffffffffULL ? 0xffffffff : ns;
+	if (ns < 1ULL << 31)
+		return ns;
+	if (ns < 1ULL << 40)
+		return 1U << 31 | (u32)(ns >> 10);
+	return ns < 1ULL << 50 ? 3U << 30 | (u32)(ns >> 20) : ~0U;
 }
 
 /* How many changes of direction, or operations of which no head is taken, lie between two looks at wanted_heads: a power of
@@ -238,12 +243,12 @@ static __always_inline void fill_op(struct wp_op *r, struct task_struct *task, s
 	r->tid = task->pid;
 	r->entry_ago_ns = 0;
 	if (m->entered_ns) {
-		r->entry_ago_ns = span(m->entered_ns, now);
+		r->entry_ago_ns = ago(m->entered_ns, now);
 		m->flags |= OPF_ENTRY;
 	}
 	r->arrived_ago_ns = 0;
 	if (m->arrived_ns) {
-		r->arrived_ago_ns = span(m->arrived_ns, now);
+		r->arrived_ago_ns = ago(m->arrived_ns, now);
 		m->flags |= OPF_ARRIVED;
 	}
 	r->seq_end = m->seq_end;

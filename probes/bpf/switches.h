@@ -145,6 +145,8 @@ static __always_inline void note_sleep(void *ctx, struct task_struct *prev, stru
 		note_first_sleep(prev, t, call_number(regs));
 	if (t->syscall == FUTEX_CALL)
 		t->rcv_seq = is_recorded(prev, t) ? lock_slept_for(prev, regs) : 0;
+	else if (is_file_call(t->syscall))
+		t->rcv_seq = is_recorded(prev, t) ? file_slept_for(prev, t->arg0) : 0;
 	if (cfg_stacks)
 		t->stack = stack_now(ctx, t, prev);
 }

@@ -49,19 +49,29 @@ static __always_inline u8 emit_wait(struct task_struct *task, struct task_state 
 	u8 cause = t->cause, named = 0;
 	u32 size = sizeof(struct wp_wait);
 	struct wp_wait *r;
+	/* who is not selected is not in that call any more, or its files are nobody's concern */
+	struct file *file = drop == DROP_WAIT ? waited_file(task, t, now - blocked) : 0;
 
 	if (t->runtime)
 		size += sizeof(struct wp_logical);
+	if (file)
+		size += sizeof(struct wp_wait_file);
 	r = reserve(c, size, drop, &position);
 	if (!r) {
 		t->unwritten = 2;
 		return cause;
 	}
-	if (size > sizeof(*r)) {
+	if (t->runtime) {
 		struct wp_logical who = { .key = t->logical, .parent = t->maker, .runtime = t->runtime };
 
 		__builtin_memcpy(r + 1, &who, sizeof(who));
 		named = SUB_LOGICAL;
+	}
+	if (file) {
+		void *next = r + 1;
+
+		name_file(named ? next + sizeof(struct wp_logical) : next, file);
+		named |= SUB_FILE;
 	}
 	/* a waking from before this sleep belongs to one that was aborted */
 	if (t->state == 0) {

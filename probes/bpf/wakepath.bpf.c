@@ -37,6 +37,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "calls.h"
 #include "related.h"
 #include "locks.h"
+#include "files.h"
 #include "interrupts.h"
 #include "waits.h"
 #include "switches.h"

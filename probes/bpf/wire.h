@@ -72,6 +72,7 @@
 #define SUB_LOGICAL 0x80ULL
 #define SUB_GAP 0x40ULL
 #define SUB_LAST 0x20ULL
+#define SUB_FILE 0x10ULL
 #define SUB_GOES_ON 0x40ULL
 #define SENT_AT_ONCE 0x10000ULL
 #define OPF_ENTRY 0x1ULL
@@ -483,6 +484,12 @@ struct wp_fault {
 	__u32 pad2;
 };
 _Static_assert(sizeof(struct wp_fault) == 80, "wp_fault");
+
+struct wp_wait_file {
+	__u8 folder[32];
+	__u8 name[64];
+};
+_Static_assert(sizeof(struct wp_wait_file) == 96, "wp_wait_file");
 
 struct wp_fault_file {
 	struct wp_head head;

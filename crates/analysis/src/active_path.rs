@@ -452,7 +452,7 @@ impl<'a> Walk<'a> {
             EndedBy::Preempted => self.preempted(&f, w, what(None)),
             EndedBy::Open => {
                 let state = if is_futex(w) { self.futex(host, w, TaskId::UNKNOWN).0 } else { State::Unknown };
-                let object = is_futex(w).then(|| locks::futex_name(w));
+                let object = self.awaited_object(host, w);
                 let by = self.holder(host, w).map(|holder| (host, holder));
                 self.tell_wait(&f, state, What { by, object, ..what(Some(reasons::OPEN)) });
             }
@@ -470,7 +470,8 @@ impl<'a> Walk<'a> {
                 let is_outside = syscall.is_none() && w.is_uninterruptible() && !self.index.is_kernel(host, f.task);
                 let is_fault = fault.is_some() || is_outside;
                 let state = if is_fault { State::PageFault } else { State::Disk };
-                let object = fault.and_then(|f| f.1).or_else(|| own::device(w.object));
+                let file = || self.index.file_waited_for(host, w).map(str::to_owned);
+                let object = fault.and_then(|f| f.1).or_else(file).or_else(|| own::device(w.object));
                 self.tell_wait(&f, state, What { object, ..what(None) });
             }
             EndedBy::Task => self.woken_by(f, w, syscall),

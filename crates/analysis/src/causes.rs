@@ -385,7 +385,7 @@ causes! {
             when(When::ByAnother, "{service} waiting for the disk (through {by})"),
             say("{service} waiting for the disk"),
         ],
-        adds: &[say(", in {call}")],
+        adds: &[say(", in {call}"), say(" ({file})")],
     }
     /// Asleep until a time.
     Timer {

@@ -137,6 +137,8 @@ pub struct Open {
     pub syscall: Option<u16>,
     /// Of a futex, its address.
     pub futex: u64,
+    /// The file of the call, as far as its path is known: `…/FOLDER/NAME`.
+    pub file: Option<String>,
     /// The connections from which it waits for an answer.
     pub awaited: Vec<Awaited>,
     /// The requests that it holds.
@@ -298,6 +300,7 @@ fn sort_waits(seen: &Seen<'_>, waits: &BTreeMap<At, WaitRow>, cuts: &[Cut], out:
             what,
             syscall: (w.syscall != NO_SYSCALL).then_some(w.syscall),
             futex: if what == For::Futex { w.arg0 } else { 0 },
+            file: seen.index.file_waited_for(at.0, w).map(str::to_owned),
             awaited: awaited_in(seen, *at, w, calls.get(at).map_or(&[], Vec::as_slice)),
             holds: holds.remove(at).unwrap_or_default(),
         };

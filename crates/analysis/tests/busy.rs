@@ -76,6 +76,39 @@ fn a_request_that_had_come_waited_for_what_its_loop_did_for_another() {
     assert!(ran.iter().map(|s| s.1 - s.0).sum::<i64>() < 20, "{ran:?}");
 }
 
+/// Before it was accepted nobody but the acceptor could have taken a connection, and a child that is made for it did nothing before.
+#[test]
+fn what_lay_before_a_child_was_made_for_it_waited_for_the_acceptor() {
+    let script = |acceptor: &str| {
+        format!(
+            "
+task C client
+task D client
+task P app
+flow c C P
+flow e D P
+100 C asks r1 c for -
+{acceptor}410 P accepts c
+450 P forks B app
+460 B takes r1
+500 B answers r1
+505 C hears r1
+"
+        )
+    };
+    let all = told(&script("400 P woken by c since 50 when 100 in epoll\n"), State::ALL);
+    let of = |all: &[(i64, i64, State, String)], state| -> i64 {
+        all.iter().filter(|s| s.2 == state).map(|s| s.1.min(350) - s.0.min(350)).sum()
+    };
+    assert!(of(&all, State::Preempted) >= 295 && of(&all, State::Queued) <= 60, "{all:?}");
+    assert!(all.iter().all(|s| s.3 != "computing" || s.0 >= 295), "{all:?}");
+    // it may be busy with another
+    let busy = "80 D asks r2 e for -\n85 P woken by e since 10 in epoll\n86 P takes r2\n390 P answers r2\n395 D hears r2\n";
+    let all = told(&script(busy), State::ALL);
+    let served = |s: &&(i64, i64, State, String)| s.3 == "computing for GET /r2";
+    assert!((285..=295).contains(&all.iter().filter(served).map(|s| s.1 - s.0).sum::<i64>()), "{all:?}");
+}
+
 /// The same of an answer that the loop had asked for.
 #[test]
 fn an_answer_that_had_come_waited_for_what_its_loop_did_for_another() {

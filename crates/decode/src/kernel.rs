@@ -412,8 +412,8 @@ const _: () = assert!(w::SENT_AT_ONCE == wakepath_model::rows::SENT_AT_ONCE);
 
 /// What an operation tells without its flow.
 fn operation_row(o: &w::Op, kind: OpKind, task: TaskId) -> OpRow {
-    let entry = if o.flags & w::OPF_ENTRY != 0 { o.ts_ns.saturating_sub(o.entry_ago_ns.into()) } else { o.ts_ns };
-    let arrived = if o.flags & w::OPF_ARRIVED != 0 { o.ts_ns.saturating_sub(o.arrived_ago_ns.into()) } else { 0 };
+    let entry = if o.flags & w::OPF_ENTRY != 0 { o.ts_ns.saturating_sub(w::ago_ns(o.entry_ago_ns)) } else { o.ts_ns };
+    let arrived = if o.flags & w::OPF_ARRIVED != 0 { o.ts_ns.saturating_sub(w::ago_ns(o.arrived_ago_ns)) } else { 0 };
     OpRow {
         at: MonoNs(o.ts_ns),
         entry: MonoNs(entry),

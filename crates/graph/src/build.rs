@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use wakepath_flows::{How, Pairs};
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
-use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     EndedBy, EndpointRow, Event, FaultKind, FaultRow, LimitKind, LimitRow, MessageRole, MessageRow, OpKind, OpRow,
     PacketRow, ParkRow, PollRow, RanRow, ResentRow, Reset, Row, StayRow, Table, TaskRow, TcpState, WaitRow, held,
@@ -117,8 +117,12 @@ const ASKED_MIN: u32 = 2;
 
 fn waits(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
     let (mut waits, mut came, mut interpreters) = (Sorter::new(dir), Sorter::new(dir), Sorter::new(dir));
+    let (mut files, mut named) = (Sorter::new(dir), FxHashSet::default());
     let mut asked: FxHashMap<u64, u32> = FxHashMap::default();
     each::<WaitRow>(host, |r| {
+        if r.file != StrId::EMPTY && named.insert(r.file) {
+            files.push(Word { id: r.file, pad: 0 })?;
+        }
         if is_futex(r) && is_for_an_interpreter(r) {
             let it = Interpreter::of(r);
             if asked.len() < FUTEXES_MAX || asked.contains_key(&it.futex) {
@@ -141,6 +145,7 @@ fn waits(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
         came.push(Came { at: r.from, left: r.to, task: r.task, cpu: u32::from(r.cpu) })
     })?;
     waits.finish(create(&file(dir, "waits", i))?)?;
+    files.finish(create(&file(dir, "waited_for", i))?)?;
     interpreters.finish(create(&file(dir, "interpreters", i))?)?;
     came.finish(create(&file(dir, "cpus", i))?)
 }

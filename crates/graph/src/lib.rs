@@ -182,7 +182,7 @@ impl Index {
         let mut hosts = Vec::with_capacity(folder.hosts().len());
         for (i, host) in folder.hosts().iter().enumerate() {
             let mut texts = FxHashMap::default();
-            for table in ["faulted", "words"] {
+            for table in ["faulted", "waited_for", "words"] {
                 let words: Rows<Word> = store.open(&build::file(dir, table, i))?;
                 let words = (0..words.count()).filter_map(|at| store.get(&words, at));
                 texts.extend(words.map(|w| (w.id, host.text(w.id).to_owned())));
@@ -276,6 +276,11 @@ impl Index {
         let place = self.store.lower_bound(&h.besides.faults, (u64::from(w.task.0), w.at.0, 0));
         let f = self.store.get(&h.besides.faults, place).filter(|f| f.task == w.task && f.began <= w.blocked)?;
         Some((f, f.mapped(h.text(f.file))))
+    }
+
+    /// The file of the call in which a task waited, as far as its path is known: `…/FOLDER/NAME`.
+    pub fn file_waited_for(&self, host: HostId, w: &WaitRow) -> Option<&str> {
+        Some(self.rows(host)?.text(w.file)).filter(|path| !path.is_empty())
     }
 
     /// The operation of `task` that was under way at a moment, else the first that returned afterwards.

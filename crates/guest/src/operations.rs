@@ -42,7 +42,7 @@ impl Over<'_> {
             flow,
             tgid: self.task.tgid,
             tid: self.task.tid,
-            entry_ago_ns: u32::try_from(self.ago_ns()).unwrap_or(u32::MAX),
+            entry_ago_ns: w::short_ago(self.ago_ns()),
             arrived_ago_ns: 0,
             seq_end: 0,
             bytes,

@@ -199,6 +199,8 @@ pub struct WaitView {
     pub text: String,
     /// In which system call.
     pub syscall: Option<String>,
+    /// The file of that call, `…/FOLDER/NAME`.
+    pub file: Option<String>,
     /// The connections.
     pub awaited: Vec<AwaitedView>,
     /// Ids of the requests that it holds.
@@ -448,6 +450,9 @@ impl Namer<'_, '_> {
         };
         if let Some(call) = call(w) {
             let _ = write!(out, ", in {call}");
+            if let Some(file) = &w.file {
+                let _ = write!(out, " ({file})");
+            }
         }
         out
     }
@@ -472,6 +477,7 @@ impl OpenView {
                 waits_for: word(w.what),
                 text: namer.text(w),
                 syscall: call(w),
+                file: w.file.clone(),
                 awaited: w
                     .awaited
                     .iter()

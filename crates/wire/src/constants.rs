@@ -151,6 +151,8 @@ constants! {
     SUB_GAP: u8 = 0x40;
     /// Bit of a [`Wait`]'s `sub`: later waits of this task may not be recorded.
     SUB_LAST: u8 = 0x20;
+    /// Bit of a [`Wait`]'s `sub`: the file of its system call follows, a [`WaitFile`], after the [`Logical`] where there is one.
+    SUB_FILE: u8 = 0x10;
     /// Bit of an [`Op`]'s `sub`: more of its bytes were taken than its head, and come in [`More`] records. The last of these says so.
     SUB_GOES_ON: u8 = 0x40;
     /// A send of more bytes may take TCP several segments, of which the first may be acknowledged when it returns: if nobody saw it

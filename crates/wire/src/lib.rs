@@ -10,6 +10,7 @@
 
 #[macro_use]
 mod layout;
+mod ago;
 pub mod arena;
 pub mod calls;
 mod constants;
@@ -18,6 +19,7 @@ pub mod packet;
 pub mod program;
 mod records;
 
+pub use ago::{ago_ns, short_ago};
 pub use constants::*;
 pub use layout::{CConst, CField, CStruct};
 pub use logical::{Ended, Handover, Makers, Park, Ran, Stream};

@@ -25,9 +25,9 @@ layouts! {
         tgid: u32,
         /// Thread.
         tid: u32,
-        /// Return minus entry, saturating.
+        /// Return minus entry, as `short_ago` keeps it.
         entry_ago_ns: u32,
-        /// Return minus arrival of the first byte then unread, saturating.
+        /// Return minus arrival of the first byte then unread, as `short_ago` keeps it.
         arrived_ago_ns: u32,
         /// End of the moved range: `write_seq`/`copied_seq` after the operation, or the low bits of a byte count.
         seq_end: u32,
@@ -483,6 +483,14 @@ layouts! {
         pad: u8,
         /// Zero.
         pad2: u32,
+    }
+
+    /// The file that the first argument of a waiting system call named.
+    struct WaitFile as "wp_wait_file" {
+        /// The name of the folder that it is in, ended by a zero; longer ones are cut. `/` is the top of a file system.
+        folder: [u8; 32],
+        /// Its name, ended by a zero; longer ones are cut.
+        name: [u8; 64],
     }
 
     /// What a file is called that a page fault named, told once.

@@ -90,7 +90,7 @@ pub fn operation(me: &Me, flow: u64, call: Call, m: &Moved<'_>) {
         flow,
         tgid: me.tgid,
         tid: me.tid,
-        entry_ago_ns: u32::try_from(call.ago()).unwrap_or(u32::MAX),
+        entry_ago_ns: w::short_ago(call.ago()),
         arrived_ago_ns: 0,
         seq_end: m.seq_end,
         bytes: m.bytes,

@@ -137,7 +137,7 @@ fn switched_off_nothing_more_is_written() {
         child.stdin.take().expect("piped").write_all(b"\n").expect("it waits");
     });
     assert!(run.output.status.success(), "{}", run.text());
-    let began_late = |o: &&w::Op| o.ts_ns - u64::from(o.entry_ago_ns) > before;
+    let began_late = |o: &&w::Op| o.ts_ns - w::ago_ns(o.entry_ago_ns) > before;
     let late = run.operations().iter().filter(began_late).count();
     assert_eq!(late, 0);
     assert!(run.operations().len() > 3, "the first half is there");

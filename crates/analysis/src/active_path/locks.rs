@@ -42,7 +42,7 @@ impl Walk<'_> {
         let what = What {
             by: (w.by != TaskId::UNKNOWN).then_some((f.host, w.by)),
             syscall,
-            object: is_futex(w).then(|| futex_name(w)),
+            object: self.awaited_object(f.host, w),
             reason: None,
         };
         if self.is_interrupted(&f, w) {
@@ -102,6 +102,11 @@ impl Walk<'_> {
     /// What a wait for a futex that `by` ended was for, and how that is known: a lock only where a holder is shown.
     pub(super) fn futex(&self, host: HostId, w: &WaitRow, by: TaskId) -> (State, Evidence) {
         futex(self.index, host, w, by)
+    }
+
+    /// What a wait was for, where its record names it: a futex, or a file.
+    pub(super) fn awaited_object(&self, host: HostId, w: &WaitRow) -> Option<String> {
+        if is_futex(w) { Some(futex_name(w)) } else { self.index.file_waited_for(host, w).map(str::to_owned) }
     }
 
     /// Who held a lock when a wait for it began, as the lock itself said.

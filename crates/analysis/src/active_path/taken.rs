@@ -88,10 +88,35 @@ impl Walk<'_> {
         (failed < accepted).then_some((failed, accepted))
     }
 
+    /// Each task is asked only about the time in which it could have taken the bytes: before it was born its maker had them, and
+    /// before it was accepted whoever accepted the connection.
     fn picked_up(&mut self, task: (HostId, TaskId), floor: CommonNs, own: EndpointId) {
         let mut by = task;
         for _ in 0..HANDS_MAX {
-            let Some(w) = self.busy_since(by, floor, own, Taken::Request) else { return };
+            let Some((since, other)) = self.had_before(by, own).filter(|before| before.0 > floor) else {
+                return self.picked_up_by(by, floor, own, Taken::Request);
+            };
+            // who was made for it begins with it
+            let is_new = self.index.fork(by.0, by.1).is_some_and(|made| self.index.common(by.0, made.0) >= floor);
+            self.picked_up_by(by, since, own, if is_new { Taken::Answer } else { Taken::Request });
+            by.1 = other;
+        }
+        self.put(task, floor, State::Queued, Message::NOTHING, None);
+    }
+
+    /// Since when, before the cursor, a task can have had what comes on a connection, and who had it before.
+    fn had_before(&self, (host, task): (HostId, TaskId), own: EndpointId) -> Option<(CommonNs, TaskId)> {
+        let made = self.index.fork(host, task).map(|(at, maker)| (self.index.common(host, at), maker));
+        let accepted = self.index.last_left(host, own, OpKind::Accept, self.at);
+        let accepted = accepted.map(|o| (self.index.common(host, o.at), o.task));
+        let is_another = |had: &(CommonNs, TaskId)| had.0 < self.at && had.1 != task && had.1 != TaskId::UNKNOWN;
+        [made, accepted].into_iter().flatten().filter(is_another).max()
+    }
+
+    fn picked_up_by(&mut self, task: (HostId, TaskId), floor: CommonNs, own: EndpointId, what: Taken) {
+        let mut by = task;
+        for _ in 0..HANDS_MAX {
+            let Some(w) = self.busy_since(by, floor, own, what) else { return };
             // it came onto the processor for this, and was held up before
             let ready = self.index.common(by.0, w.woken).clamp(floor, self.at);
             self.back(by.0, by.1, ready, self.at);
@@ -295,8 +320,8 @@ impl Walk<'_> {
 pub(crate) enum Taken {
     /// A request of which it knew nothing: all that it did before was for something else.
     Request,
-    /// An answer to what it had asked for the request: it may have worked for that meanwhile, so only what is known to have been for
-    /// another request was.
+    /// An answer to what it had asked for the request, or a request for which it was made: it may have worked for that meanwhile, so
+    /// only what is known to have been for another request was for something else.
     Answer,
 }
 

@@ -77,7 +77,10 @@ impl Walk<'_> {
                 self.tell_wait(&f, State::Timer, What { reason: Some(reasons::LOOP_TIMER), ..what })
             }
             Awaited::Time => self.tell_wait(&f, State::Timer, what),
-            Awaited::Lock => self.tell_wait(&f, State::Lock, what),
+            Awaited::Lock => {
+                let object = self.awaited_object(f.host, w);
+                self.tell_wait(&f, State::Lock, What { object, ..what })
+            }
             Awaited::Answer(flow) => {
                 let object = self.index.end(f.host, flow).as_ref().map(remote_of);
                 let (state, by, reason) = match untaken(self.index, (f.host, flow), w.blocked, w.woken) {

@@ -355,6 +355,11 @@ impl<'a> Reader<'a> {
         Some(holder)
     }
 
+    /// The file of the call that a wait was in.
+    fn file_of(&self, o: &Outer) -> Option<String> {
+        self.index.file_waited_for(o.waiter.0, o.row.as_ref()?).map(str::to_owned)
+    }
+
     /// Which client the holder of a lock inside a server works for, and what that had asked last when the wait began.
     fn asked_of_holder(&self, o: &Outer, holder: Option<(HostId, TaskId)>) -> Option<String> {
         let (host, task) = holder?;

@@ -38,12 +38,14 @@ pub(super) fn descriptor<S: RowSink>(tasks: &mut Tasks, r: &w::Descriptor, sink:
 pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, sink: &mut S) {
     let at = MonoNs(r.ts_ns);
     let task = tasks.id(r.tgid, r.tid, at, sink);
-    let (sub, who, _) = named::<w::Wait>(&r.head, f);
-    let cause = code(sub & !w::SUB_LAST, at, sink);
+    let (sub, who, rest) = named::<w::Wait>(&r.head, f);
+    let file = w::view::<w::WaitFile>(rest).filter(|_| sub & w::SUB_FILE != 0);
+    let cause = code(sub & !(w::SUB_LAST | w::SUB_FILE), at, sink);
     let bit = |sub_bit, gap| if r.head.sub & sub_bit == 0 { 0 } else { gap };
     let gaps = bit(w::SUB_GAP, gaps::BEFORE) | bit(w::SUB_LAST, gaps::AFTER);
     let (is_lock, holder) = lock_of(tasks, r, cause);
     let logical = who.filter(|who| who.key != 0).map_or(TaskId::UNKNOWN, |who| tasks.logical(r.tgid, &who, at, sink));
+    let file = file.map_or(StrId::EMPTY, |file| sink.intern(&path_of(&file)));
     sink.push(&WaitRow {
         at,
         blocked: MonoNs(r.blocked_ns),
@@ -52,7 +54,7 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, si
         arg0: r.arg0,
         task,
         by: if r.by_tid != 0 { tasks.known(r.by_tid) } else { TaskId::UNKNOWN },
-        rcv_seq: if is_lock { 0 } else { r.rcv_seq },
+        rcv_seq: if cause == EndedBy::Socket { r.rcv_seq } else { 0 },
         state: r.state,
         syscall: r.syscall,
         cpu: r.cpu,
@@ -63,8 +65,18 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, si
         gaps,
         logical,
         holder,
+        file,
         ..Default::default()
     });
+}
+
+/// What is known of a file's path.
+fn path_of(file: &w::WaitFile) -> Vec<u8> {
+    let until_zero = |bytes: &[u8]| bytes.iter().copied().take_while(|&b| b != 0).collect::<Vec<u8>>();
+    let (folder, name) = (until_zero(&file.folder), until_zero(&file.name));
+    let is_at_top = folder.is_empty() || folder == b"/";
+    let ahead = if is_at_top { "…/".as_bytes().to_vec() } else { ["…/".as_bytes(), &folder, b"/"].concat() };
+    if name.is_empty() { Vec::new() } else { [ahead, name].concat() }
 }
 
 /// Who had a processor that a selected task waited for.

@@ -85,6 +85,10 @@ table! {
         logical: TaskId => none(0),
         /// The thread that held the lock when the wait began, as the lock itself said. 0 = not known.
         holder: TaskId => none(0),
+        /// The file of its system call, as `…/FOLDER/NAME`; empty where it had none, or the wait was shorter than 1 ms.
+        file: StrId,
+        /// Zero.
+        pad: [u8; 4],
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use wakepath_model::ids::EndpointId;
-use wakepath_model::rows::{OpKind, SENT_AT_ONCE};
+use wakepath_model::rows::{OpKind, OpRow, SENT_AT_ONCE};
 
 /// Longer than programs for datagrams stay where nobody has a socket for them.
 const AWAY_MS: u64 = 1000;
@@ -71,6 +71,24 @@ fn what_was_sent_is_never_read_before_its_send_began() {
             counts.1,
             counts.0
         );
+    }
+}
+
+#[test]
+fn what_lay_unread_for_long_is_said_to_have_lain_so_long() {
+    const LAY_MS: u64 = 4500;
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &[]) else { return };
+        let (mut a, b) = tcp_pair();
+        let fb = ids(&b);
+        a.write_all(b"early").expect("it goes");
+        pause(LAY_MS);
+        recv_raw(&b, 10, 0);
+        let trace = rec.stop();
+        let reads = trace.moved(trace.flow(fb), OpKind::Recv);
+        // before Linux 6.3 nothing tells when bytes come
+        let lay_ms = |r: &OpRow| (r.at.0 - r.arrived.0) / 1_000_000;
+        assert!(reads.len() == 1 && (backend == "syscalls" || (LAY_MS - 10..LAY_MS + 1000).contains(&lay_ms(&reads[0]))), "{reads:?}");
     }
 }
 

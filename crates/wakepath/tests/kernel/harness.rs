@@ -227,6 +227,7 @@ impl Trace {
         ids.extend(t.endpoints.iter().map(|r| r.path.0));
         ids.extend(t.stacks.iter().map(|r| r.frames.0));
         ids.extend(t.limits.iter().map(|r| r.cgroup.0));
+        ids.extend(t.waits.iter().map(|r| r.file.0));
         ids.extend(t.faults.iter().map(|r| r.file.0));
         ids.extend(t.marks.iter().flat_map(|r| [r.machine.0, r.name.0]));
         ids.extend(t.messages.iter().flat_map(|r| [r.protocol.0, r.verb.0, r.target.0]));

@@ -20,7 +20,7 @@ fn named(source: &mut KernelSource, server: &Server, layout: &w::Runtime) -> Nam
     source.drain(monotonic_ns(), |f| {
         let head = f.head().filter(|h| h.kind == w::KIND_OP && h.sub & w::SUB_LOGICAL != 0);
         let Some(op) = head.and_then(|_| f.read::<w::Op>()) else { return };
-        if op.tgid == tgid && op.ts_ns.saturating_sub(u64::from(op.entry_ago_ns)) >= since {
+        if op.tgid == tgid && op.ts_ns.saturating_sub(w::ago_ns(op.entry_ago_ns)) >= since {
             let who = w::view::<w::Logical>(f.tail::<w::Op>(f.bytes.len())).expect("the head says so");
             named.entry((op.flow, op.head.sub & !w::SUB_LOGICAL)).or_default().push(who.key);
         }

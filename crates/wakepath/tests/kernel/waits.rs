@@ -102,6 +102,69 @@ fn names_what_ended_each(backend: &str) -> bool {
     true
 }
 
+/// A thread that waits for a lock on `path` until `meanwhile` was done and the lock let go; its number. `meanwhile` has its descriptor.
+fn waits_for_lock(path: &std::path::Path, meanwhile: impl FnOnce(i32)) -> i32 {
+    let [held, mine] = [(); 2].map(|()| std::fs::File::create(path).expect("it is made"));
+    let fd = mine.as_raw_fd();
+    // SAFETY: takes a lock on a descriptor that is open.
+    let lock = |fd: i32| unsafe { libc::flock(fd, libc::LOCK_EX) };
+    assert_eq!(lock(held.as_raw_fd()), 0);
+    let (says, said) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        says.send(gettid()).expect("it is heard");
+        assert_eq!(lock(mine.as_raw_fd()), 0);
+    });
+    let sleeper = said.recv().expect("it says so");
+    until_asleep(sleeper, libc::SYS_flock, Some(fd));
+    pause(20);
+    meanwhile(fd);
+    drop(held);
+    thread.join().expect("it ends");
+    sleeper
+}
+
+#[test]
+fn a_wait_for_a_file_says_for_which() {
+    for backend in BACKENDS {
+        let dir = tempfile::Builder::new().prefix("sessions-").tempdir().expect("a folder");
+        let folder = dir.path().file_name().and_then(|n| n.to_str()).expect("it has a name").to_owned();
+        let Some(rec) = record(backend, &[]) else { return };
+        let named = waits_for_lock(&dir.path().join("a.lock"), |_| ());
+        // the descriptor is another file's when the wait ends
+        let other = std::fs::File::create(dir.path().join("other")).expect("it is made");
+        let swapped = waits_for_lock(&dir.path().join("b.lock"), |fd| {
+            // SAFETY: replaces a descriptor of this process, which its owner closes.
+            assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), fd) }, fd);
+        });
+        // too short to be worth a name, or none at all
+        std::fs::File::create(dir.path().join("c")).and_then(|f| f.sync_all()).expect("it is written");
+        let trace = rec.stop();
+        let longest = |tid| {
+            let waits = trace.slept_in(tid, libc::SYS_flock);
+            waits.into_iter().max_by_key(|w| w.at.0 - w.blocked.0).expect("it slept")
+        };
+        assert_eq!(trace.text(longest(named).file), format!("…/{folder}/a.lock"), "{backend}");
+        assert_eq!(trace.text(longest(swapped).file), "", "{backend}");
+        let is_short = |w: &&WaitRow| w.at.0 - w.blocked.0 < 1_000_000;
+        assert!(trace.waits.iter().filter(is_short).all(|w| trace.text(w.file).is_empty()), "{backend}");
+    }
+}
+
+#[test]
+fn a_wait_for_a_file_that_goes_on_says_for_which() {
+    for backend in BACKENDS {
+        let dir = tempfile::tempdir().expect("a folder");
+        let Some(rec) = record(backend, &[]) else { return };
+        let mut trace = None;
+        let waiter = waits_for_lock(&dir.path().join("open.lock"), |_| trace = Some(rec.stop()));
+        let trace = trace.expect("it was stopped");
+        let is_open = |w: &&WaitRow| w.cause == EndedBy::Open && w.syscall == libc::SYS_flock as u16;
+        let waits = trace.waits_of(waiter);
+        let w = waits.iter().find(is_open).expect("it goes on");
+        assert!(trace.text(w.file).ends_with("/open.lock"), "{backend}: {:?}", trace.text(w.file));
+    }
+}
+
 #[test]
 fn a_child_that_closed_a_connection_ends_its_parents_wait_itself() {
     for backend in BACKENDS {

@@ -82,7 +82,8 @@ impl<'n> Naming<'n> {
         // a disk that is waited for is the cause for whoever waits, and for whoever waits for the one that waits
         let is_paging = s.state == State::PageFault && matches!(o.state, State::Lock | State::Futex);
         if is_flush(o.syscall) || is_paging || (s.state == State::Disk && o.state != State::Network) {
-            let object = s.object.clone().filter(|_| matches!(s.state, State::Disk | State::PageFault));
+            let read = || s.object.clone().filter(|_| matches!(s.state, State::Disk | State::PageFault));
+            let object = self.reader.file_of(o).filter(|_| !is_paging).or_else(read);
             let cause = if is_paging { Cause::PageFault } else { Cause::Disk };
             return named(cause, Detail { object, syscall, by, ..detail });
         }
@@ -119,7 +120,8 @@ impl<'n> Naming<'n> {
             let is_own_thread = holder.is_some_and(|by| tgid(by) == tgid(o.waiter));
             let by = holder.map(|t| self.process_of(t));
             let interpreter = || o.is_for_an_interpreter.then(|| INTERPRETER.to_owned());
-            let object = self.reader.asked_of_holder(o, holder).or_else(interpreter);
+            let file = || self.reader.file_of(o);
+            let object = self.reader.asked_of_holder(o, holder).or_else(interpreter).or_else(file);
             let detail = Detail { syscall, by, meanwhile, is_own_thread, serving: asked_for, object, ..detail };
             return named(Cause::Lock, detail);
         }
