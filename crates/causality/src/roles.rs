@@ -26,6 +26,7 @@ use crate::process::dials::Dial;
 use crate::process::known::Does;
 use crate::process::known::ProcessFlag;
 use crate::process::known::{Calls, Known, Process, Rest};
+use crate::process::listening::Listening;
 use crate::roles::doing::TurnFlag;
 use answers::Answers;
 use consumers::Consumers;
@@ -53,6 +54,7 @@ pub struct Roles {
     habits: HabitTable,
     logical_tasks: LogicalTasks,
     consumers: Consumers,
+    listening: Listening,
     answers: FxHashMap<ProcessId, Answers>,
     losses: Vec<(u64, u64)>,
     /// The library vantage handed over inputs.
@@ -359,6 +361,27 @@ impl Roles {
     /// have shown.
     pub fn often_has_none(&self, process: ProcessId) -> bool {
         self.habits.of(process, HabitId::Idle).cases >= HabitId::Idle.min_cases()
+    }
+
+    /// A call is made: whether one that waits for what happens elsewhere is asked again as soon as it was answered.
+    fn listens(&mut self, e: &Exchange, process: ProcessId) {
+        let heard = self.listening.heard(e.flow).filter(|_| e.awaits());
+        self.listening.asks(e.flow, e.awaits());
+        let (Some(heard), Some(doing)) = (heard, self.doing.get(e.request.actor)) else { return };
+        let since = doing.activity.turn.since;
+        let is_again = since != MonoNs(0) && since <= heard;
+        let open = self.known.at(process).now.open;
+        let is_alone = holds("asked-again.alone", open.is_none_or(|open| open <= 1));
+        let habits = self.habits.at(process);
+        habits.case_if(HabitId::ListensAgain, is_again && is_alone);
+        habits.exception_if(HabitId::ListensAgain, !is_again);
+    }
+
+    /// How often the process asked again, as soon as it was answered, for what it waits for elsewhere; 0 where it is not believed to.
+    pub fn listening_cases(&self, process: ProcessId) -> u32 {
+        let seen = self.habits.of(process, HabitId::ListensAgain);
+        let is_often = holds("asked-again.often", seen.cases >= HabitId::ListensAgain.min_cases());
+        if is_often && holds("asked-again.always", seen.is_kept()) { seen.cases.max(1) } else { 0 }
     }
 
     /// How often the process could have been seen to make a call of its own accord.

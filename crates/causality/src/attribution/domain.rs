@@ -6,6 +6,7 @@ use super::replies::Replies;
 use super::request_set::RequestSet;
 use crate::exchange::{ExId, is_peer};
 use crate::flags::{Flag, Flags};
+use crate::process::listening::Listening;
 use wakepath_model::ids::{EndpointId, MonoNs};
 
 /// All that can hand work on without a message: the threads of one process.
@@ -24,6 +25,8 @@ pub(super) struct Domain {
     /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
     /// server pushed, or what was put into a queue.
     pub(super) notified: MonoNs,
+    /// Where it waits for what happens elsewhere.
+    pub(super) listening: Listening,
     /// Which of its requests bear which identifiers.
     pub(super) bearers: Bearers,
     /// How replies begin: those to its calls, and its own.

@@ -25,6 +25,8 @@ pub(super) struct Question<'q> {
     pub(super) flow: EndpointId,
     /// The identifiers that the call hands on, where its head was read and has some.
     pub(super) carried: Identifiers,
+    /// It asks to wait until something happens elsewhere.
+    awaits: bool,
     pub(super) role: Role,
     pub(super) worker: Option<&'q Worker>,
     is_migrating: bool,
@@ -42,6 +44,7 @@ impl<'q> Question<'q> {
             at,
             flow: EndpointId(0),
             carried: Identifiers::default(),
+            awaits: false,
             role,
             worker: facts.tasks.get(task),
             is_migrating,
@@ -55,11 +58,24 @@ impl<'q> Question<'q> {
 
     /// The same of a call whose message says this.
     pub(super) fn carrying(self, content: &Content) -> Question<'q> {
-        Question { carried: Identifiers::of(content), ..self }
+        Question { carried: Identifiers::of(content), awaits: content.awaits(), ..self }
     }
 
     pub(super) fn is_open(&self, x: ExId) -> bool {
         self.facts.is_open(self.xs, x)
+    }
+
+    /// Whether the call waits for what happens elsewhere, as the last one on its connection did, which was answered in this turn and is of no
+    /// request, as far as is known.
+    pub(super) fn asks_again(&self) -> bool {
+        let heard = self.facts.domain(self.process).and_then(|d| d.listening.heard(self.flow)).filter(|_| self.awaits);
+        heard.is_some_and(|heard| self.worker.is_some_and(|w| w.given.since() <= heard))
+    }
+
+    /// The same as far as is known: what was called before on its connection was not seen.
+    pub(super) fn may_ask_again(&self) -> bool {
+        let seen = self.facts.domain(self.process).is_some_and(|d| d.listening.has_seen(self.flow));
+        self.awaits && !seen || self.asks_again()
     }
 
     /// Requests that the task holds.

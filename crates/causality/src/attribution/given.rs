@@ -235,6 +235,12 @@ impl Given {
         self.turn.messages == 1 && self.turn.ready == 1 && self.no_timer_due(at)
     }
 
+    /// Whether all that it was given is of no request, and one thing.
+    pub(super) fn is_nothing_of_theirs(&self, at: MonoNs) -> bool {
+        let is_one = self.turn.since != MonoNs(0) && self.turn.ready == 1 && self.turn.messages <= 1;
+        is_one && self.owners.is_empty() && self.no_timer_due(at)
+    }
+
     /// Whether the library vantage handed it just one input.
     pub(crate) fn is_isolated(&self) -> bool {
         self.flags.has(GivenFlag::Isolated)

@@ -7,6 +7,7 @@ use super::helper::{HelperEvent, Woken};
 use super::request_set::{Candidates, SetId};
 use super::rules::sole::is_asked_by_one;
 use super::state::{REFUSALS_MAX, State};
+use super::worker::Worker;
 use super::{Attribution, CALLS_MAX};
 use crate::attribution::state::CallFlag;
 use crate::attribution::state::Progress;
@@ -74,6 +75,23 @@ impl<F: Finished> Attribution<'_, F> {
         let is_put =
             |&y: &ExId| xs.is_live(y) && xs.get(y).content.queued.is_queued() && xs.get(y).request.began < told;
         told != MonoNs(0) && request.calls.iter().any(is_put)
+    }
+
+    /// Whether a loop replies in a turn in which it was given nothing but what happened elsewhere: the request waited for that, and who did
+    /// the work is not known.
+    fn is_answered_with_news(&self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> bool {
+        let told = self.facts.domain(self.facts.state(x).process).map_or(MonoNs(0), |d| d.notified);
+        let taken = xs.get(x).request.taken;
+        let is_none_of_its = |y: ExId| {
+            let is_own = || self.facts.state(y).call.parent == Some(Parent::Root);
+            xs.is_live(y) && (xs.get(y).request.began < taken || is_own())
+        };
+        let is_news = |w: &Worker| {
+            let is_alone = w.given.since() <= told && w.given.is_nothing_of_theirs(at);
+            is_alone && w.unknown_call.is_none_or(is_none_of_its)
+        };
+        let is_since = told > taken && self.facts.roles.role(task).is_loop();
+        is_since && self.facts.tasks.get(task).is_some_and(is_news)
     }
 
     /// Who made call `y`, of which `task` sends something now.
@@ -181,6 +199,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             Parent::Root => Outcome::Own,
         };
         self.prove(xs, x, flow, at, outcome);
+        self.facts.domain_mut(process).listening.asks(e.flow, e.awaits());
         self.facts.did_errand(task);
         self.facts.state_mut(x).call.parent = Some(parent);
         if parent == Parent::Open(Gap::Ambiguous) {
@@ -246,6 +265,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return;
         }
         let role = self.facts.roles.role(task);
+        if self.is_answered_with_news(xs, x, task, at) {
+            self.facts.state_mut(x).request.flags.add(RequestFlag::Unfollowed);
+        }
         if self.facts.roles.is_among_migrating(task) {
             return;
         }
@@ -298,12 +320,17 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         };
         self.facts.took_at_rest(task, xs.get(y).flow, of);
         self.facts.answered_at_rest(self.facts.roles.process_of(task));
+        // what a request waits for, it may ask for until it comes
+        if xs.get(y).awaits() && of.is_none() {
+            self.facts.domain_mut(xs.get(y).process).listening.hears(xs.get(y).flow, at);
+        }
         // no task goes on with what a consumer gets
         if xs.get(y).awaits() && self.facts.roles.consumes_since(task).is_none() {
             let process = self.facts.roles.process_of(task);
             self.facts.domain_mut(process).notified = at;
         }
-        if self.facts.is_helper(task) {
+        // whatever else it does: a pool's thread may reply to some, and in nobody's name it may have made no call
+        if !self.facts.roles.role(task).has(Does::Take) {
             let process = self.facts.roles.process_of(task);
             self.facts.domain_mut(process).helper_heard = at;
         }

@@ -146,6 +146,13 @@ pub struct Content {
     pub reply: u64,
 }
 
+impl Content {
+    /// The request asks to wait until something happens elsewhere.
+    pub fn awaits(&self) -> bool {
+        self.wanted == Wanted::Event
+    }
+}
+
 /// What a reply says.
 #[derive(Clone, Copy)]
 pub struct Said {
@@ -283,7 +290,7 @@ impl Exchange {
 
     /// The request asks to wait until something happens elsewhere.
     pub fn awaits(&self) -> bool {
-        self.content.wanted == Wanted::Event
+        self.content.awaits()
     }
 
     /// Nothing but the turn says which message answers it.

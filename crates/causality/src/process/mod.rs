@@ -3,6 +3,7 @@
 pub(crate) mod births;
 pub(crate) mod dials;
 pub(crate) mod known;
+pub(crate) mod listening;
 pub(crate) mod runtime;
 pub(crate) mod turn;
 

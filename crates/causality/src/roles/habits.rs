@@ -84,10 +84,13 @@ pub(crate) enum HabitId {
     OneErrandAtATime,
     /// Requests are answered with what calls were answered with. A case: such an answer. An exception: one that no call had brought.
     PassesAnswersOn,
+    /// A connection on which a loop waits for what happens elsewhere is its own. A case: it asked there again in the turn in which it was
+    /// answered, while at most one request was open. An exception: it asked again in a later turn.
+    ListensAgain,
 }
 
 /// How many habits there are.
-const HABITS: usize = 27;
+const HABITS: usize = 28;
 
 /// How the habits of siblings become one's own.
 enum Merge {
@@ -128,6 +131,7 @@ impl HabitId {
         HabitId::MadeForOneCall,
         HabitId::OneErrandAtATime,
         HabitId::PassesAnswersOn,
+        HabitId::ListensAgain,
     ];
 
     /// In how many cases an exception could have shown before it is believed.
@@ -157,6 +161,7 @@ impl HabitId {
             H::PassesOn => &[H::AwaitsItsOwn, H::PassesOn],
             H::DialsWhenAsked => &[H::DialsWhenAsked],
             H::HelpersAreAsked => &[H::HelpersAreAsked],
+            H::ListensAgain => &[H::ListensAgain],
             H::Prompt | H::DialsForOne | H::PassesAnswersOn => return Merge::Always,
             H::Paired | H::EndsWithRequest | H::OneTaskReplies | H::CallsForOne => return Merge::Never,
             H::HandsBack | H::Background | H::MadeForConnection | H::HandsNothingOn => return Merge::Never,
@@ -351,7 +356,7 @@ mod tests {
 
     #[test]
     fn no_process_learns_what_a_sibling_does_not_keep_to() {
-        let some: [(&[HabitId], &[HabitId]); 11] = [
+        let some: [(&[HabitId], &[HabitId]); 12] = [
             (&[Prompt], &[]),
             (&[OneCall], &[OneCall, OneCallDialled]),
             (&[OneUse], &[OneCallDialled, OneUse, OverWithReplyDialled]),
@@ -363,6 +368,7 @@ mod tests {
             (&[PassesOn], &[PassesOn]),
             (&[DialsWhenAsked], &[DialsWhenAsked]),
             (&[HelpersAreAsked], &[HelpersAreAsked]),
+            (&[ListensAgain], &[ListensAgain]),
         ];
         for (broken, own) in some {
             assert_eq!(own_beside(broken), [own, OWN].concat(), "{broken:?}");

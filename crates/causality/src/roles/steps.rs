@@ -30,6 +30,7 @@ impl Steps for Roles {
                 }
                 self.asks(x, e, process, dial);
                 self.logical_tasks.called(xs, e, process, &mut self.habits);
+                self.listens(e, process);
                 if e.awaits() && e.request.actor == e.request.task {
                     self.consumers.asked(e.request.task, e.request.began);
                 }
@@ -135,7 +136,7 @@ impl Steps for Roles {
         (activity.taken.of, activity.taken.answers) = (Some(x), MonoNs(0));
     }
 
-    fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
+    fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let call = self.answered(x);
         if xs.get(x).side == Side::Server {
             let process = self.process_of(task);
@@ -144,6 +145,7 @@ impl Steps for Roles {
             self.logical_tasks.hears(xs.get(x));
             if xs.get(x).awaits() {
                 self.consumers.answered(task);
+                self.listening.hears(xs.get(x).flow, at);
             }
         }
         if xs.get(x).side == Side::Client && !xs.get(x).is(ExchangeFlag::Internal) {

@@ -5,6 +5,7 @@
 //! [`reply`], [`awaited`], [`same_reply`]) hear of what happens later, and name whose a call was that was left open or pending.
 
 pub(super) mod answered;
+pub(super) mod asked_again;
 pub(super) mod awaited;
 pub(super) mod background;
 pub(super) mod born;
@@ -50,6 +51,7 @@ pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
     born::RULE,
     background::RULE,
     consumer::RULE,
+    asked_again::RULE,
     connection_task::RULE,
     spawned::RULE,
     channel::RULE,

@@ -2,9 +2,9 @@
 //!
 //! Habit: this process was never seen to make one while it had no request open.
 //!
-//! Not where it was just given the answer to a call of its own, and not where the kernel receives ahead of the program.
+//! Not where it was just given the answer to a call of its own, or asks again for what it has just been told, and not where the kernel receives ahead of the program.
 //!
-//! Counterexample: `link.fragment/loop_own_timer`.
+//! Counterexamples: `link.fragment/loop_own_timer`, `link.asked-again/too_few_cases`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
 use crate::conditions::holds;
@@ -29,6 +29,7 @@ fn keeps(q: &Question) -> Option<Kept> {
             !q.is_ring()
                 && holds("unasked.never_seen", !roles.may_call_unasked(q.process))
                 && !q.worker.is_some_and(|w| w.given.is_own())
+                && holds("unasked.not_asked_again", !q.may_ask_again())
         }
         () => q.is_migrating() && holds("unasked.never_seen", !roles.may_call_unasked(q.process)),
     };
