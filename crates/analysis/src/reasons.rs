@@ -109,7 +109,7 @@ reasons! {
     OTHERS = "its loop resumed it after another request's input: what it waited for is not known",
         "an event loop got several inputs at one wake-up; `run --isolate` hands over one at a time";
     /// A loop replied to another request after it had taken this one.
-    EITHERS = "its loop replied to another request next: which of the two it computed for is not known",
+    EITHERS = "its loop acted for another request just before, or next: for which of the two it computed is not known",
         "an event loop had taken both, and may compute for either";
     /// A logical task that ran on no thread.
     PARKED = "its logical task ran on no thread: it was parked (for a channel, a lock, a timer) or ready",

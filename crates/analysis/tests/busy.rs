@@ -103,7 +103,8 @@ flow e D P
     assert!(of(&all, State::Preempted) >= 295 && of(&all, State::Queued) <= 60, "{all:?}");
     assert!(all.iter().all(|s| s.3 != "computing" || s.0 >= 295), "{all:?}");
     // it may be busy with another
-    let busy = "80 D asks r2 e for -\n85 P woken by e since 10 in epoll\n86 P takes r2\n390 P answers r2\n395 D hears r2\n";
+    let busy =
+        "80 D asks r2 e for -\n85 P woken by e since 10 in epoll\n86 P takes r2\n390 P answers r2\n395 D hears r2\n";
     let all = told(&script(busy), State::ALL);
     let served = |s: &&(i64, i64, State, String)| s.3 == "computing for GET /r2";
     assert!((285..=295).contains(&all.iter().filter(served).map(|s| s.1 - s.0).sum::<i64>()), "{all:?}");
@@ -145,6 +146,32 @@ context j of A
     let queued = told(&locked, &[State::Queued]);
     let of_other: i64 = queued.iter().filter(|s| s.3 == "computing for GET /r2").map(|s| s.1 - s.0).sum();
     assert!((395..=402).contains(&of_other), "{:?}", told(&locked, State::ALL));
+}
+
+/// A request that waits for something in memory does not compute while its loop asks for another: what runs after that is of either.
+#[test]
+fn what_a_loop_runs_after_it_acted_for_another_is_not_the_requests() {
+    let script = format!(
+        "{BEFORE}context k of A
+context j of A
+50 C asks r1 c for -
+58 A woken by c since 10 in epoll
+60 A/k takes r1
+62 D asks r2 e for -
+64 A/j takes r2
+70 A/j asks q2 b for r2
+80 B takes q2
+90 B answers q2
+300 A/j hears q2
+490 A/k answers r1
+492 A/j answers r2
+500 C hears r1
+496 D hears r2
+"
+    );
+    let all = told(&script, State::ALL);
+    let of = |state| all.iter().filter(|s| s.2 == state).map(|s| s.1 - s.0).sum::<i64>();
+    assert!(of(State::Running) < 20 && of(State::Unknown) > 400, "{all:?}");
 }
 
 /// A thread that computes between its question and the answer does so for its own request, as far as is known.

@@ -8,7 +8,7 @@ use super::{Evidence, Frame, Walk, What, because};
 use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
-use wakepath_model::ids::{CommonNs, EndpointId, HostId};
+use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs};
 use wakepath_model::rows::{EndedBy, OpKind, OpRow, Side, TcpState, WaitRow};
 
 const OTHERS: Evidence = ("others' inputs", Class::ByRule);
@@ -40,10 +40,13 @@ impl Walk<'_> {
     /// Whether the request's own task waited in poll as a loop does that serves others too: a timer that ended that may be anybody's.
     pub(super) fn is_wait_of_loop(&self, f: &Frame, w: &WaitRow) -> bool {
         let entry = self.entry.filter(|e| e.0 == f.host && f.depth == self.base_depth && is_poll(w));
-        entry.is_some_and(|(host, own)| {
-            let mut before = self.index.operations_back(host, f.task, w.woken).take(SERVED_LOOKED_AT);
-            before.any(|o| self.is_anothers(host, o.flow, own))
-        })
+        entry.is_some_and(|(_, own)| self.serves_others(f, own, w.woken))
+    }
+
+    /// Whether a frame's task was at other connections lately on which its process is asked.
+    fn serves_others(&self, f: &Frame, own: EndpointId, until: MonoNs) -> bool {
+        let mut before = self.index.operations_back(f.host, f.task, until).take(SERVED_LOOKED_AT);
+        before.any(|o| self.is_anothers(f.host, o.flow, own))
     }
 
     /// Where a wait of the request's own task ended with another's input, and the loop went on with the request: what that
@@ -57,8 +60,8 @@ impl Walk<'_> {
         is_others
     }
 
-    /// The request's own task ran from `from` to the cursor, and replied to others meanwhile: what it ran for these is no work for
-    /// the request. Tells nothing where it did nothing for others.
+    /// The request's own task ran from `from` to the cursor, and acted for others meanwhile: what it ran for these is no work for the
+    /// request, and what it ran between that and its next act may be either's. Tells nothing where it did nothing for others.
     pub(super) fn ran_amid_others(&mut self, f: &Frame, from: CommonNs) {
         let entry = self.entry.filter(|e| e.0 == f.host && f.depth == self.base_depth && e.1 != EndpointId(0));
         let Some((host, own)) = entry else { return };
@@ -67,7 +70,7 @@ impl Walk<'_> {
         let amid = self.index.operations_back(host, f.task, until).take(WORK_MAX).take_while(is_amid);
         // it may have been held up before it replied
         let mut amid = amid.chain(self.index.operation_from(host, f.task, until));
-        if !amid.any(|o| self.is_reply_to_another(host, &o, own)) {
+        if !amid.any(|o| self.is_for_another(host, &o, own)) || !self.serves_others(f, own, until) {
             return;
         }
         for w in self.work((host, f.task), from, own) {

@@ -4,6 +4,7 @@
 //! operations on one connection on which its process is asked; a time between two connections may be anybody's.
 
 use super::locks::is_poll;
+use super::others::Outstanding;
 use super::{Message, Walk, own_wait};
 use crate::names::{asked, remote_of};
 use crate::reasons;
@@ -213,10 +214,9 @@ impl Walk<'_> {
             if began < to {
                 let kind = next.and_then(|n| self.served_between(host, &o, &n, own));
                 let is_others = kind.is_some();
-                let is_eithers = !is_others && next.is_some_and(|n| self.is_reply_to_another(host, &n, own));
-                if let Some((since, kind)) =
-                    next.filter(|_| is_eithers).and_then(|n| self.ran_for_reply(task, began, &n))
-                {
+                let before_reply = next.filter(|n| !is_others && self.is_reply_to_another(host, n, own));
+                let is_eithers = before_reply.is_some() || !is_others && self.is_for_another(host, &o, own);
+                if let Some((since, kind)) = before_reply.and_then(|n| self.ran_for_reply(task, began, &n)) {
                     let object = Some(format!("{COMPUTING} for {kind}"));
                     out.push(Work { from: since, to, is_others: true, is_eithers: false, object });
                     to = since;
@@ -256,6 +256,20 @@ impl Walk<'_> {
     /// Whether an operation is on another connection on which its process is asked, and sends there.
     pub(super) fn is_reply_to_another(&self, host: HostId, o: &OpRow, own: EndpointId) -> bool {
         o.kind == OpKind::Send && self.is_anothers(host, o.flow, own)
+    }
+
+    /// Whether an operation was for another request: on another connection on which its process is asked, or for a call that the
+    /// request had not made, where all its calls are known.
+    pub(super) fn is_for_another(&self, host: HostId, o: &OpRow, own: EndpointId) -> bool {
+        let at = |at| self.index.common(host, at);
+        let is_its = |calls: &Outstanding| calls.at(host, o.flow, at(o.entry)) || calls.at(host, o.flow, at(o.at));
+        // a log to which it writes is no call
+        let is_call = || self.index.last_left(host, o.flow, OpKind::Recv, CommonNs(i64::MAX)).is_some();
+        match self.index.end(host, o.flow).map(|e| e.side) {
+            Some(Side::Server) => o.flow != own,
+            Some(Side::Client) => self.outstanding.as_ref().is_some_and(|calls| !is_its(calls)) && is_call(),
+            _ => false,
+        }
     }
 
     /// Whether a connection is another one than `own` on which its process is asked.

@@ -88,7 +88,10 @@ fn what_lay_unread_for_long_is_said_to_have_lain_so_long() {
         let reads = trace.moved(trace.flow(fb), OpKind::Recv);
         // before Linux 6.3 nothing tells when bytes come
         let lay_ms = |r: &OpRow| (r.at.0 - r.arrived.0) / 1_000_000;
-        assert!(reads.len() == 1 && (backend == "syscalls" || (LAY_MS - 10..LAY_MS + 1000).contains(&lay_ms(&reads[0]))), "{reads:?}");
+        assert!(
+            reads.len() == 1 && (backend == "syscalls" || (LAY_MS - 10..LAY_MS + 1000).contains(&lay_ms(&reads[0]))),
+            "{reads:?}"
+        );
     }
 }
 
