@@ -363,6 +363,26 @@ impl Roles {
         self.habits.of(process, HabitId::Idle).cases >= HabitId::Idle.min_cases()
     }
 
+    /// A task sends to a client: whether it passes on what it has just been sent by another, of which it was given nothing else. Only where
+    /// nobody knows the protocol: those that are known say so themselves.
+    fn sends_on(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
+        let Some(activity) = self.doing.get(task).map(|d| &d.activity) else { return };
+        let is_of_another = |y: ExId| {
+            let (to, from) = (xs.get(x), xs.get(y));
+            let are_opaque = to.is_by_direction() && from.is_by_direction();
+            are_opaque && to.flow != from.flow && holds("relays.given_one", activity.is_given_one(at))
+        };
+        if activity.taken.of.filter(|&y| xs.is_live(y)).is_some_and(is_of_another) {
+            let process = self.process_of(task);
+            self.known.at(process).flags.add(ProcessFlag::Relays);
+        }
+    }
+
+    /// Whether a process passes on what clients send in an unknown protocol: who answers them is not known.
+    pub fn relays(&self, process: ProcessId) -> bool {
+        self.known.of(process).is_some_and(|p| p.flags.has(ProcessFlag::Relays))
+    }
+
     /// A call is made: whether one that waits for what happens elsewhere is asked again as soon as it was answered.
     fn listens(&mut self, e: &Exchange, process: ProcessId) {
         let heard = self.listening.heard(e.flow).filter(|_| e.awaits());

@@ -387,7 +387,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return;
         }
         self.facts.lineage.over(xs, x, at);
-        if self.may_have_waited_for_a_queue(xs, x) {
+        let is_relayed = || e.is_by_direction() && self.facts.roles.relays(self.facts.state(x).process);
+        if is_relayed() || self.may_have_waited_for_a_queue(xs, x) {
             self.facts.state_mut(x).request.flags.add(RequestFlag::Unfollowed);
         }
         let holder = self.facts.state(x).holder;

@@ -96,6 +96,8 @@ pub(crate) enum ProcessFlag {
     KeepsConnections,
     /// It made several at once on one: there is always room for another.
     SharesConnections,
+    /// What one client sent in an unknown protocol, it passed on to another one: it may do so with anything.
+    Relays,
 }
 
 impl Flag for ProcessFlag {

@@ -94,6 +94,7 @@ impl Steps for Roles {
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let e = xs.get(x);
         if e.side == Side::Server && !e.is(ExchangeFlag::Internal) {
+            self.sends_on(xs, x, task, at);
             self.replies_to(xs, x, task, at);
             if task == e.request.actor {
                 let Doing { activity, replies: (replies, unseen), .. } = self.doing.or_default(task);
