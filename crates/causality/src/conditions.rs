@@ -88,7 +88,10 @@ pub const CONDITIONS: &[Condition] = &[
     is("prompt.not_answered", "the request that was just read was not answered yet"),
     is("prompt.often", "the loop was often seen to do at once what an input asks for"),
     is("prompt.one_at_once", "one read took the bytes of one request only"),
-    is("relays.given_one", "what a client sent was all that the loop was given before it sent something to another client"),
+    is(
+        "relays.given_one",
+        "what a client sent was all that the loop was given before it sent something to another client",
+    ),
     is("reply.never_busy_before", "workers of this process begin with a request's calls after it was taken"),
     is("reply.one_call_under_way", "the worker had one call under way"),
     is("rest.no_timer_due", "no timer of the process can have been due"),

@@ -1,7 +1,7 @@
 //! Building the index: the rows of each table of each host once, and the endpoints of all hosts in order of time.
 
 use super::records::{
-    Asked, Came, End, Interpreter, Left, Listener, OfFlow, Sent, Word, is_for_an_interpreter, is_futex,
+    Asked, Came, End, Got, Interpreter, Left, Listener, OfFlow, Sent, Word, is_for_an_interpreter, is_futex,
 };
 use super::sort::{Keyed, Sorter};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -117,9 +117,13 @@ const ASKED_MIN: u32 = 2;
 
 fn waits(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
     let (mut waits, mut came, mut interpreters) = (Sorter::new(dir), Sorter::new(dir), Sorter::new(dir));
+    let mut gets = Sorter::new(dir);
     let (mut files, mut named) = (Sorter::new(dir), FxHashSet::default());
     let mut asked: FxHashMap<u64, u32> = FxHashMap::default();
     each::<WaitRow>(host, |r| {
+        if is_futex(r) && r.cause == EndedBy::Task {
+            gets.push(Got { futex: Interpreter::of(r).futex, at: r.at, task: r.task, pad: 0 })?;
+        }
         if r.file != StrId::EMPTY && named.insert(r.file) {
             files.push(Word { id: r.file, pad: 0 })?;
         }
@@ -146,6 +150,7 @@ fn waits(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
     })?;
     waits.finish(create(&file(dir, "waits", i))?)?;
     files.finish(create(&file(dir, "waited_for", i))?)?;
+    gets.finish(create(&file(dir, "gets", i))?)?;
     interpreters.finish(create(&file(dir, "interpreters", i))?)?;
     came.finish(create(&file(dir, "cpus", i))?)
 }

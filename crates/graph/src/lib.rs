@@ -23,7 +23,7 @@ pub use processors::{Held, Holders};
 pub use records::{End, Left, Listener, is_for_an_interpreter, is_futex};
 
 use recorded::Recorded;
-use records::{Asked, Came, Interpreter, OfFlow, Sent, Word, place};
+use records::{Asked, Came, Got, Interpreter, OfFlow, Sent, Word, place};
 use rustc_hash::FxHashMap;
 use sort::Keyed as _;
 use std::fs::{self, DirBuilder};
@@ -87,6 +87,8 @@ struct HostRows {
 struct Besides {
     /// Futexes that are interpreters' locks.
     interpreters: Rows<Interpreter>,
+    /// Who went on from which futex.
+    gets: Rows<Got>,
     /// Page faults that slept for a read.
     faults: Rows<FaultRow>,
     /// Waits of logical tasks inside their program.
@@ -205,6 +207,7 @@ impl Index {
                 },
                 besides: Besides {
                     interpreters: store.open(&build::file(dir, "interpreters", i))?,
+                    gets: store.open(&build::file(dir, "gets", i))?,
                     faults: store.open(&build::file(dir, "faults", i))?,
                     parks: store.open(&build::file(dir, "parks", i))?,
                     ran: store.open(&build::file(dir, "ran", i))?,

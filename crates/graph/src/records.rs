@@ -151,6 +151,26 @@ impl Keyed for Interpreter {
     }
 }
 
+/// A task went on from a futex that another task let it have.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct Got {
+    /// Where the futex is, as [`Interpreter::futex`].
+    pub futex: u64,
+    /// When.
+    pub at: MonoNs,
+    /// Which task.
+    pub task: TaskId,
+    /// Zero.
+    pub pad: u32,
+}
+
+impl Keyed for Got {
+    fn key(&self) -> Key {
+        (self.futex, self.at.0, 0)
+    }
+}
+
 /// A text that rows name, once.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]

@@ -121,7 +121,7 @@ impl Walk<'_> {
 /// it is asked for as CPython asks for its interpreter's lock, or where who let go of it had waited for it itself and got it. Any
 /// other may as well be a condition, a queue of work, or a process's end.
 pub(super) fn futex(index: &Index, host: HostId, w: &WaitRow, by: TaskId) -> (State, Evidence) {
-    let had_taken = || by != TaskId::UNKNOWN && by != w.task && index.had_taken(host, by, w.arg0, w.woken);
+    let had_taken = || by != TaskId::UNKNOWN && by != w.task && index.had_taken(host, by, w, w.woken);
     match () {
         () if w.is_lock != 0 => (State::Lock, LOCK_WORD),
         () if index.is_on_an_interpreter(host, w) => (State::Lock, INTERPRETER),

@@ -1,6 +1,7 @@
 //! What is kept of a process.
 
 use super::bearers::Bearers;
+use super::carriers::Carriers;
 use super::helper::JobStats;
 use super::replies::Replies;
 use super::request_set::RequestSet;
@@ -20,8 +21,8 @@ pub(super) struct Domain {
     pub(super) jobs: JobStats,
     /// The last input, where the process had come to rest when it was given it and has done nothing else since.
     pub(super) rest: Option<Rest>,
-    /// When one of its helpers read an answer last: what came of it may be waiting for a loop to take it.
-    pub(super) helper_heard: MonoNs,
+    /// Its threads that read answers: what came of them may be waiting for a loop to take it.
+    pub(super) carriers: Carriers,
     /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
     /// server pushed, or what was put into a queue.
     pub(super) notified: MonoNs,

@@ -181,7 +181,7 @@ impl<'q> Question<'q> {
 
     /// Whether the task is a loop that may have taken up what a thread of its process got for somebody.
     pub(super) fn may_have_taken_results(&self) -> bool {
-        self.is_loop() && self.facts.may_take_results(self.task, self.process)
+        self.is_loop() && self.facts.may_take_results(self.task, self.process, self.at)
     }
 
     /// What would have said whose the call is, if it stays open for that reason.

@@ -223,10 +223,10 @@ impl<'a> Facts<'a> {
 
     /// Whether a loop may take up, in its turn, what a thread of its process got for somebody (a client with threads of its own): such a
     /// result lies in memory, and is taken in whichever turn comes.
-    pub(super) fn may_take_results(&self, task: TaskId, process: ProcessId) -> bool {
-        let heard = self.domains.get(process.leader()).map_or(MonoNs(0), |d| d.helper_heard);
-        let takes = |w: &Worker| !w.given.is_isolated() && w.given.may_take_up(heard);
-        let may = heard != MonoNs(0) && self.tasks.get(task).is_some_and(takes);
+    pub(super) fn may_take_results(&self, task: TaskId, process: ProcessId, at: MonoNs) -> bool {
+        let left = self.domains.get(process.leader()).map_or(MonoNs(0), |d| d.carriers.until(at));
+        let takes = |w: &Worker| !w.given.is_isolated() && w.given.may_take_up(left);
+        let may = left != MonoNs(0) && self.tasks.get(task).is_some_and(takes);
         !holds("turn.no_result_of_a_thread", !may)
     }
 

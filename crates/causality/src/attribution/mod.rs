@@ -5,6 +5,7 @@
 
 mod bearers;
 mod candidates;
+mod carriers;
 mod claims;
 mod domain;
 mod exclusion;
@@ -192,6 +193,11 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// A wait ended.
     pub fn wait(&mut self, xs: &Slab, r: &WaitRow) {
+        if r.cause != EndedBy::Open
+            && let Some(d) = self.facts.domains.get_mut(self.facts.roles.process_of(r.task).leader())
+        {
+            d.carriers.waited(r);
+        }
         if r.syscall == IO_URING_ENTER
             && let Some(w) = self.facts.tasks.get_mut(r.task)
         {

@@ -161,6 +161,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return self.request_begun(xs, x, at);
         }
         self.tally.calls.begun += 1;
+        self.facts.domain_mut(process).carriers.called(e.request.task, at);
         let task = e.request.actor;
         if self.is_asked(e) {
             conditions::watch();
@@ -332,7 +333,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         // whatever else it does: a pool's thread may reply to some, and in nobody's name it may have made no call
         if !self.facts.roles.role(task).has(Does::Take) {
             let process = self.facts.roles.process_of(task);
-            self.facts.domain_mut(process).helper_heard = at;
+            self.facts.domain_mut(process).carriers.heard(xs.get(y).reply.task, at);
         }
         let made_by = match parent {
             Some(Parent::Of(x, _)) if xs.is_live(x) => Some(x),

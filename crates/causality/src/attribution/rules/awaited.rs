@@ -38,7 +38,7 @@ impl Facts<'_> {
         let s = self.state(call);
         let is_passed_on = || is_timely && self.roles.passes_on(s.process);
         let is_known = holds("awaited.nothing_else_was_given", is_single) && self.roles.awaits_its_own(s.process);
-        if self.may_take_results(task, s.process) {
+        if self.may_take_results(task, s.process, at) {
             return None;
         }
         if !is_known && !is_passed_on() || self.roles.is_ring(task) || self.is_lossy_since(xs.get(x), at) {
