@@ -219,6 +219,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return;
         }
         if self.facts.roles.process_of(r.by) != self.facts.roles.process_of(r.task) {
+            if let Some(x) = held.filter(|_| self.may_have_worked(r)) {
+                self.facts.state_mut(x).request.flags.add(RequestFlag::Unfollowed);
+            }
             return;
         }
         let role = self.facts.roles.role(r.task);
@@ -255,6 +258,17 @@ impl<'a, F: Finished> Attribution<'a, F> {
             let (jobs, _) = w.helper.mark(r.blocked, HelperEvent::Idle);
             self.facts.saw_jobs(r.task, jobs);
         }
+    }
+
+    /// Whether a task of another process that ended a wait may have done what was waited for: it makes calls and takes no requests, and it
+    /// did so by a way of its own (memory, a queue of the kernel's, a signal), which bears no message that anybody reads. What serves
+    /// requests itself may have let go of a lock as well.
+    fn may_have_worked(&self, r: &WaitRow) -> bool {
+        // semop, msgrcv, rt_sigtimedwait, futex, semtimedop, mq_timedreceive, futex_waitv, futex_wait of x86-64
+        let is_bare = matches!(r.syscall, 65 | 70 | 128 | 202 | 220 | 243 | 449 | 455) && r.is_lock == 0;
+        let role = self.facts.roles.role(r.by);
+        let calls = role.has(Does::Call) && !role.has(Does::Take) && !role.has(Does::ReplyForOthers);
+        is_bare && calls
     }
 
     /// Who made a call that `task` makes now on a flow; else who may have made it.
