@@ -151,6 +151,9 @@ impl Roles {
         let mut turn = activity.turn;
         if turn.polled(r).is_some() {
             activity.tell(self.habits.at(process));
+            if activity.calls_unseen() {
+                self.known.at_task(r.task).role.add(Does::CallUnseen);
+            }
             *activity = Activity { epoll: Epoll { given_by: 0, asked_by }, ..Activity::default() };
         }
         activity.turn = turn;
@@ -497,6 +500,7 @@ impl Roles {
 
     /// Whether anybody works in a way that wake-ups must explain.
     pub fn needs_wakes(&self) -> bool {
-        self.known.tasks().any(|(_, t)| t.role.has(Does::Call) && !t.role.has(Does::Take))
+        let is_helped = |role: Role| role.has(Does::CallUnseen) || role.has(Does::Call) && !role.has(Does::Take);
+        self.known.tasks().any(|(_, t)| is_helped(t.role))
     }
 }

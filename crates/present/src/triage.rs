@@ -294,7 +294,7 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
             found.push((went_wrong(k), text, example(screen, k), k.first_failed_ns));
         }
     }
-    for f in &r.refused {
+    for f in r.refused.iter().filter(|f| !is_tried_always(&f.remote)) {
         let text = format!("{} {} {}: {}.", f.process, refusals::met(f.error), f.remote, times(f.count));
         found.push((f.count, text, screen.command("requests"), None));
     }
@@ -337,6 +337,11 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
         let next = screen.command("requests");
         screen.add(Section::Fails, level, text, next);
     }
+}
+
+/// Whether a program tries it first, and goes on where it is not there: glibc's name service cache.
+fn is_tried_always(remote: &str) -> bool {
+    remote.starts_with("/var/run/nscd/") || remote.starts_with("/run/nscd/")
 }
 
 /// Requests of a kind that failed, were cut short or were refused.

@@ -1,6 +1,7 @@
-//! Threads that read an answer and leave what came of it in memory, for a loop of their process to take up: until when they may.
+//! Threads that leave something in memory for a loop of their process to take up: what came of an answer that they read, or of a job that
+//! a task gave them that takes requests. Until when they may.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::{EndedBy, WaitRow};
 
@@ -13,8 +14,10 @@ const THREADS_MAX: usize = 4096;
 /// it may still be at it, for a few times as long as any was before.
 #[derive(Default)]
 pub(super) struct Carriers {
-    /// Who has an answer, and since when.
+    /// Who has an answer or a job, and since when.
     at_it: FxHashMap<TaskId, MonoNs>,
+    /// Who was ever given a job.
+    workers: FxHashSet<TaskId>,
     /// When one had left what it got, last.
     left: MonoNs,
     /// How long one took at most (ns).
@@ -37,8 +40,8 @@ impl Carriers {
         self.is_done(thread, at);
     }
 
-    /// A wait of a thread is over.
-    pub(super) fn waited(&mut self, r: &WaitRow) {
+    /// A wait of a thread is over. `is_given`: a task that takes requests let it go on, and it takes none itself.
+    pub(super) fn waited(&mut self, r: &WaitRow, is_given: bool) {
         self.sees_sleeps = true;
         let is_since = |heard: &MonoNs| r.blocked >= *heard;
         if r.cause == EndedBy::Preempted {
@@ -46,8 +49,15 @@ impl Carriers {
             if let Some(heard) = self.at_it.get_mut(&r.task).filter(|heard| is_since(heard)) {
                 *heard = (*heard).max(r.at);
             }
-        } else if self.at_it.get(&r.task).is_some_and(|heard| is_since(heard)) {
+        } else if self.at_it.get(&r.task).is_some_and(is_since) {
             self.is_done(r.task, r.blocked);
+        }
+        if is_given && self.workers.len() < THREADS_MAX {
+            self.workers.insert(r.task);
+        }
+        // it goes on with the job, whatever ended a wait amid that
+        if r.cause != EndedBy::Preempted && self.at_it.len() < THREADS_MAX && self.workers.contains(&r.task) {
+            self.at_it.insert(r.task, r.at);
         }
     }
 
@@ -85,17 +95,33 @@ mod tests {
         c.heard(TaskId(1), MonoNs(100));
         // nobody sees sleeps: as soon as it has it
         assert_eq!(until(&c, 500), 100);
-        c.waited(&wait(9, 10, 20, EndedBy::Task));
+        c.waited(&wait(9, 10, 20, EndedBy::Task), false);
         assert_eq!(until(&c, 500), 500);
-        c.waited(&wait(1, 150, 900, EndedBy::Task));
+        c.waited(&wait(1, 150, 900, EndedBy::Task), false);
         assert_eq!(until(&c, 1000), 150);
         // it took 50: another is at it for four times as long at most
         c.heard(TaskId(2), MonoNs(2000));
         assert_eq!((until(&c, 2100), until(&c, 9000)), (2100, 2200));
         // without a processor it is not at it
-        c.waited(&wait(2, 2010, 5000, EndedBy::Preempted));
+        c.waited(&wait(2, 2010, 5000, EndedBy::Preempted), false);
         assert_eq!(until(&c, 9000), 5200);
         c.called(TaskId(2), MonoNs(5010));
         assert_eq!(until(&c, 9000), 5010);
+    }
+
+    #[test]
+    fn who_was_given_a_job_may_leave_what_came_of_it_whenever_it_runs() {
+        let mut c = Carriers::default();
+        let until = |c: &Carriers, at| c.until(MonoNs(at)).0;
+        // nobody gave it any
+        c.waited(&wait(1, 10, 50, EndedBy::Timer), false);
+        assert_eq!(until(&c, 60), 0);
+        c.waited(&wait(1, 70, 100, EndedBy::Task), true);
+        assert_eq!(until(&c, 140), 140);
+        // it sleeps amid the job, and has the result after that
+        c.waited(&wait(1, 150, 300, EndedBy::Timer), false);
+        assert_eq!((until(&c, 310), until(&c, 9000)), (310, 500));
+        c.waited(&wait(1, 320, 400, EndedBy::Task), false);
+        assert_eq!(until(&c, 400), 400);
     }
 }

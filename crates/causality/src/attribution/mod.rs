@@ -193,11 +193,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// A wait ended.
     pub fn wait(&mut self, xs: &Slab, r: &WaitRow) {
-        if r.cause != EndedBy::Open
-            && let Some(d) = self.facts.domains.get_mut(self.facts.roles.process_of(r.task).leader())
-        {
-            d.carriers.waited(r);
-        }
+        self.saw_worker(r);
         if r.syscall == IO_URING_ENTER
             && let Some(w) = self.facts.tasks.get_mut(r.task)
         {
@@ -257,6 +253,19 @@ impl<'a, F: Finished> Attribution<'a, F> {
             w.leave_fragment();
             let (jobs, _) = w.helper.mark(r.blocked, HelperEvent::Idle);
             self.facts.saw_jobs(r.task, jobs);
+        }
+    }
+
+    /// A wait is over of a thread that may leave something for a loop of its process.
+    fn saw_worker(&mut self, r: &WaitRow) {
+        let roles = self.facts.roles;
+        let process = roles.process_of(r.task);
+        if r.cause == EndedBy::Open || roles.role(r.task).has(Does::Take) {
+            return;
+        }
+        if let Some(d) = self.facts.domains.get_mut(process.leader()) {
+            let is_own = r.cause == EndedBy::Task && r.by != r.task && roles.process_of(r.by) == process;
+            d.carriers.waited(r, is_own && roles.role(r.by).is_loop());
         }
     }
 

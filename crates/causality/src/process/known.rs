@@ -34,6 +34,8 @@ pub enum Does {
     Call,
     /// io_uring carries its operations: the kernel receives ahead of the program.
     UseRing,
+    /// Calls in a turn in which it was given something, and nothing that anybody saw: a word of another thread.
+    CallUnseen,
 }
 
 impl Flag for Does {

@@ -128,6 +128,12 @@ impl Activity {
         habits.case_if(HabitId::Prompt, self.promptness.is_seen);
     }
 
+    /// Whether it called, and what it was given was no message, no connection and no time.
+    pub(super) fn calls_unseen(&self) -> bool {
+        let is_given = self.turn.ready > 0 && self.turn.messages == 0;
+        is_given && self.calls > 0 && !self.flags.has(TurnFlag::Accepted) && !self.flags.has(TurnFlag::Dialled)
+    }
+
     /// Whether one thing is all that it was given, and no timer can be due.
     pub(super) fn is_given_one(&self, at: MonoNs) -> bool {
         (self.turn.ready, self.turn.messages) == (1, 1) && self.turn.no_timer_due(at)

@@ -5,12 +5,15 @@ use crate::own_time::is_unsure;
 use crate::requests::{KindView, RequestsView, TierView};
 use crate::units;
 use crate::why;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Of fewer requests, no 99th percentile is told.
 const PERCENTILE_MIN: u64 = 100;
 /// Where the slow ones take no more than this longer, none of them is slow against the others.
 const ALIKE: f64 = 0.1;
+/// A part is told as the largest where it is at least one in so many of the whole.
+const LARGEST_OF: u64 = 3;
 /// Calls to who is not watched are worth a line from this part of a kind's time on.
 const ELSEWHERE_SHARE: f64 = 0.1;
 
@@ -99,13 +102,11 @@ fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
         _ => write!(text, "p50 {}, slowest {}.", units::duration(k.p50_ns), units::duration(k.max_ns)),
     };
     let largest = k.tiers.iter().flat_map(|t| parts_of(t).map(|part| (part, t))).max_by_key(|(part, _)| part.0);
-    if let Some(((ns, what), tier)) = largest.filter(|((ns, _), _)| *ns > 0) {
-        let _ = write!(
-            text,
-            " Of {} on average, the largest part is {what}: {}",
-            units::duration(k.mean_ns),
-            units::duration(ns)
-        );
+    let mean = units::duration(k.mean_ns);
+    if largest.as_ref().is_some_and(|((ns, _), _)| ns.saturating_mul(LARGEST_OF) < k.mean_ns) {
+        let _ = write!(text, " Of {mean} on average, no part that is known takes a third.");
+    } else if let Some(((ns, what), tier)) = largest.filter(|((ns, _), _)| *ns > 0) {
+        let _ = write!(text, " Of {mean} on average, the largest part is {what}: {}", units::duration(ns));
         if let Some(a) = tier.asked.first() {
             let _ = write!(text, ", most of it for {}", a.asked);
             if a.calls_per_request >= 1.5 {
@@ -118,7 +119,7 @@ fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
 }
 
 /// A tier's time for each request before its reply, by what it is.
-fn parts_of(t: &TierView) -> [(u64, String); 4] {
+fn parts_of(t: &TierView) -> [(u64, String); 6] {
     let name = &t.service;
     let own = match () {
         () if t.unwatched => format!("at {name}, which is not watched"),
@@ -130,6 +131,8 @@ fn parts_of(t: &TierView) -> [(u64, String); 4] {
     [
         // what went on after the reply is no part of the request's time
         (t.self_ns.saturating_sub(t.after_ns), own),
+        (t.unsent_ns, format!("{name} waiting for the rest of requests, which its clients had not sent yet")),
+        (t.unread_ns, format!("{name} waiting until its clients had read what came before")),
         (t.queued_ns, format!("waiting to be picked up by {name}")),
         (t.between_ns, format!("network and delivery to {name} and back")),
         (t.connect_ns + t.handshake_ns, format!("opening connections to {name} (with its part of the handshake)")),
@@ -142,6 +145,14 @@ pub(super) fn watch_there_too(parts: &Parts, services: &[&str]) -> Option<String
     let ports = services.iter().filter(is_here).filter_map(|s| s.rsplit_once(':')).map(|p| p.1);
     let ports: String = ports.fold(String::new(), |all, port| format!("{all} --port {port}"));
     let selection = parts.info.answer().and_then(|i| i.hosts.first()).map_or("", |h| h.selection.as_str());
+    // a command that was started ends with its recording, and its words are not kept: its ports name what it served
+    let served = || {
+        let kinds = parts.requests.answer().map_or(&[][..], |r| r.kinds.as_slice());
+        let ports: BTreeSet<&str> = kinds.iter().filter_map(|k| Some(k.service.rsplit_once(':')?.1)).collect();
+        ports.iter().map(|port| format!("--port {port}")).collect::<Vec<_>>().join(" ")
+    };
+    let is_command = selection == "--" || selection.starts_with("-- ") || selection.contains(" -- ");
+    let selection = if is_command { served() } else { selection.to_owned() };
     let is_known = !ports.is_empty() && !selection.is_empty();
     is_known.then(|| format!("wakepath record {selection}{ports} -o NEW_FOLDER"))
 }

@@ -18,6 +18,8 @@ const INDEPENDENT: f64 = 0.2;
 const ALONE: f64 = 0.5;
 /// Where the number in progress varies by less (standard deviation), it tells nothing.
 const VARIES: f64 = 0.5;
+/// Nor where it varies by less than this part of itself: clients that ask again at once keep it nearly constant.
+const VARIES_PART: f64 = 0.2;
 /// Most places that are looked for.
 const PLACES_MAX: i64 = 1024;
 
@@ -55,8 +57,8 @@ pub fn hidden(jobs: &Jobs) -> Option<String> {
     }
     let (&most, _) = by_service.iter().max_by_key(|(_, ns)| **ns)?;
     Some(format!(
-        "{:.0} % of the requests' time passes inside services, waiting for what no record shows, most of it in {}: if that is a queue \
-         (a semaphore, a limit of requests at a time), any change changes it too",
+        "{:.0} % of the requests' time passes inside services, in waits that the model cannot follow, most of it in {}: if that is a queue \
+         (a semaphore, a lock file, a limit of requests at a time), any change changes it too",
         100.0 * share,
         jobs.services.get(most)?.name
     ))
@@ -93,7 +95,7 @@ fn dependence(jobs: &[Job], waits: &[u64]) -> Option<f64> {
     let xy = mean(&mut pairs().map(|p| p.0 * p.1));
     match yy > 0.0 {
         _ if mx < ALONE => Some(0.0),
-        _ if xx.sqrt() < VARIES => None,
+        _ if xx.sqrt() < VARIES.max(VARIES_PART * mx) => None,
         true => Some(xy / (xx * yy).sqrt()),
         false => Some(0.0),
     }
@@ -242,6 +244,9 @@ mod tests {
             all.push(job(at, free - at, MS / 10));
         }
         assert!(told(all).is_some_and(|t| t.contains("most of it in app:80")));
+        // nearly as many at a time always, nine or ten, at a lock that each takes in turn: nothing tells
+        let nearly = (0..200u64).map(|n| job(n * 5 * MS + n * 7919 % (2 * MS), 45 * MS, MS));
+        assert!(told(nearly.collect()).is_some());
         // as many at a time always: nothing tells
         assert!(told((0..200u64).map(|n| job(n * 5 * MS / 2, 9 * MS, MS)).collect()).is_some());
     }
