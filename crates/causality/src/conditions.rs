@@ -88,6 +88,7 @@ pub const CONDITIONS: &[Condition] = &[
     is("prompt.not_answered", "the request that was just read was not answered yet"),
     is("prompt.often", "the loop was often seen to do at once what an input asks for"),
     is("prompt.one_at_once", "one read took the bytes of one request only"),
+    is("relays.again", "it was seen more than once to pass on what a client had sent"),
     is(
         "relays.given_one",
         "what a client sent was all that the loop was given before it sent something to another client",

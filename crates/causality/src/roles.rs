@@ -366,24 +366,21 @@ impl Roles {
         self.habits.of(process, HabitId::Idle).cases >= HabitId::Idle.min_cases()
     }
 
-    /// A task sends to a client: whether it passes on what it has just been sent by another, of which it was given nothing else. Only where
-    /// nobody knows the protocol: those that are known say so themselves.
+    /// A task sends to a client, in a protocol that nobody knows: whether it passes on what it has just been sent by another one, of which
+    /// alone it was given something.
     fn sends_on(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let Some(activity) = self.doing.get(task).map(|d| &d.activity) else { return };
-        let is_of_another = |y: ExId| {
-            let (to, from) = (xs.get(x), xs.get(y));
-            let are_opaque = to.is_by_direction() && from.is_by_direction();
-            are_opaque && to.flow != from.flow && holds("relays.given_one", activity.is_given_one(at))
-        };
-        if activity.taken.of.filter(|&y| xs.is_live(y)).is_some_and(is_of_another) {
-            let process = self.process_of(task);
-            self.known.at(process).flags.add(ProcessFlag::Relays);
+        let (asked, is_one) = (activity.taken.asked, activity.turn.ready == 1 && activity.turn.no_timer_due(at));
+        let is_of_another = asked != EndpointId(0) && asked != xs.get(x).flow && xs.get(x).is_by_direction();
+        if is_of_another && holds("relays.given_one", is_one) {
+            let relayed = &mut self.known.at(self.process_of(task)).relayed;
+            *relayed = relayed.saturating_add(1);
         }
     }
 
-    /// Whether a process passes on what clients send in an unknown protocol: who answers them is not known.
+    /// Whether a process passes on what clients send in an unknown protocol, as was seen more than once: who answers them is not known.
     pub fn relays(&self, process: ProcessId) -> bool {
-        self.known.of(process).is_some_and(|p| p.flags.has(ProcessFlag::Relays))
+        self.known.of(process).is_some_and(|p| holds("relays.again", p.relayed > 1))
     }
 
     /// A call is made: whether one that waits for what happens elsewhere is asked again as soon as it was answered.

@@ -98,8 +98,6 @@ pub(crate) enum ProcessFlag {
     KeepsConnections,
     /// It made several at once on one: there is always room for another.
     SharesConnections,
-    /// What one client sent in an unknown protocol, it passed on to another one: it may do so with anything.
-    Relays,
 }
 
 impl Flag for ProcessFlag {
@@ -118,6 +116,8 @@ pub(crate) struct Process {
     pub(crate) lasted: (u32, u64),
     /// Until when replies to requests from before the recording left.
     pub(crate) unseen_until: MonoNs,
+    /// How often it passed on to a client, in an unknown protocol, what another client had sent.
+    pub(crate) relayed: u32,
     pub(crate) calls: Calls,
     pub(crate) connections: Connections,
     /// What is under way; empty when all was seen.
