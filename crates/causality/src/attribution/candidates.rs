@@ -42,16 +42,22 @@ pub(super) enum Verdict {
     Open(Gap, Candidates),
 }
 
+/// Habits of what the program does for no request.
+const OF_PROGRAM: [&str; 2] = ["unasked", "asked again"];
+
 /// Asks all rules; habits only if `uses_habits`.
 pub(super) fn judge(q: &Question, rules: &[ExclusionRule], uses_habits: bool) -> Verdict {
-    let shown = left(q, rules, Strength::Shown);
+    let shown = left(q, rules.iter().filter(|r| r.strength == Strength::Shown), Strength::Shown);
     if let Some(x) = shown.one(q) {
         return Verdict::By(x, shown.rule);
     }
-    if !uses_habits || shown.before || q.may_have_taken_results() {
+    if !uses_habits || shown.before {
         return undecided(q, &shown);
     }
-    let habit = left(q, rules, Strength::Habit);
+    // with which request a loop goes on that takes what a thread left is no matter of habit; that the program does nothing itself is
+    let of_program = |r: &&ExclusionRule| r.strength == Strength::Shown || OF_PROGRAM.contains(&r.name);
+    let is_any = !q.may_have_taken_results();
+    let habit = left(q, rules.iter().filter(|r| is_any || of_program(r)), Strength::Habit);
     match habit.one(q) {
         Some(x) => Verdict::By(x, habit.rule),
         // none is left: a habit was broken, and says nothing
@@ -75,11 +81,11 @@ fn undecided(q: &Question, left: &Left) -> Verdict {
 }
 
 /// Who is left by rules up to a strength.
-fn left(q: &Question, rules: &[ExclusionRule], strength: Strength) -> Left {
+fn left<'r>(q: &Question, rules: impl Iterator<Item = &'r ExclusionRule>, strength: Strength) -> Left {
     let mut kept: SmallVec<[Kept; 4]> = SmallVec::new();
     let mut left = Left { requests: Candidates::default(), own: true, before: q.is_before(), rule: Rule::Sole };
     let mut named = u8::MAX;
-    for rule in rules.iter().filter(|r| r.strength <= strength) {
+    for rule in rules {
         let Some(k) = (rule.keeps)(q) else { continue };
         left.own &= k.own;
         left.before &= k.before;

@@ -20,12 +20,13 @@ mod sleeps;
 mod state;
 mod steps;
 mod tenure;
+mod waits;
 mod worker;
 
 use crate::attribution::state::CallFlag;
 use crate::attribution::state::Progress;
 use crate::attribution::state::RequestFlag;
-use crate::conditions::{self, holds};
+use crate::conditions;
 use crate::evidence::{Class, Gap, Missing, Rule};
 use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, Exchange, Queued, Side, Slab};
@@ -39,13 +40,13 @@ use candidates::{Verdict, judge};
 use claims::{Claim, Claimed};
 use exclusion::{ExclusionRule, Question};
 use facts::Facts;
-use helper::{GRACE_NS, HelperEvent, Woken};
+use helper::GRACE_NS;
 use request_set::{Candidates, SetId};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{EndedBy, HandoverRow, InputKind, InputRow, Life, PollRow, StreamRow, TaskRow, WaitRow};
+use wakepath_model::rows::{HandoverRow, InputKind, InputRow, Life, PollRow, StreamRow, TaskRow};
 use worker::Worker;
 
 /// How long an exchange whose end only a turn shows is waited for: a bound of memory. It ends at its last byte either way, and what
@@ -189,95 +190,6 @@ impl<'a, F: Finished> Attribution<'a, F> {
         {
             self.facts.tasks.remove(r.task);
         }
-    }
-
-    /// A wait ended.
-    pub fn wait(&mut self, xs: &Slab, r: &WaitRow) {
-        self.saw_worker(r);
-        if r.syscall == IO_URING_ENTER
-            && let Some(w) = self.facts.tasks.get_mut(r.task)
-        {
-            w.given.waited(r.blocked);
-            w.leave_fragment();
-        }
-        if r.cause == EndedBy::Timer
-            && (IDLE.contains(&r.syscall) || r.syscall == NO_SYSCALL)
-            && let Some(w) = self.facts.tasks.get_mut(r.task)
-        {
-            w.helper.woken = Woken::Timer;
-        }
-        let held = self.facts.tasks.get(r.task).and_then(|w| self.facts.sole_of(xs, w.held.all.members()));
-        if held.is_some() && matches!(r.cause, EndedBy::Task | EndedBy::Open) && self.facts.roles.is_private(r) {
-            let to = if r.cause == EndedBy::Open { r.at } else { r.woken };
-            self.facts.tasks.or_default(r.task).sleeps.slept(r.blocked, to);
-        }
-        if r.cause != EndedBy::Task || r.by == TaskId::UNKNOWN || r.by == r.task {
-            return;
-        }
-        if self.facts.roles.process_of(r.by) != self.facts.roles.process_of(r.task) {
-            if let Some(x) = held.filter(|_| self.may_have_worked(r)) {
-                self.facts.state_mut(x).request.flags.add(RequestFlag::Unfollowed);
-            }
-            return;
-        }
-        let role = self.facts.roles.role(r.task);
-        if role.has(Does::ReplyForOthers) {
-            self.facts.woke_with_answer(xs, r);
-        }
-        if let Some(x) = held {
-            if !self.facts.roles.is_private(r) {
-                // a lock that was released says nothing of whose work was done
-                return;
-            }
-            // it may have been waiting for what the other did for it
-            self.facts.saw_waking(r, x);
-            return;
-        }
-        // nor does it say for whom a helper goes on
-        if role.has(Does::Take) || !holds("handoff.no_lock", !self.facts.roles.is_lock(r)) {
-            return;
-        }
-        let woken = match self.facts.woke_for(xs, r) {
-            Some(x) => Woken::For(x),
-            None => Woken::Unknown,
-        };
-        let busy = self.facts.tasks.get(r.task).is_some_and(|w| {
-            w.segment.iter().any(|&y| xs.is_live(y) && !self.facts.state(y).call.flags.has(CallFlag::Replied))
-        });
-        let is_private = self.facts.roles.is_private(r);
-        if !busy {
-            let w = self.facts.tasks.or_default(r.task);
-            w.segment.retain(|&y| xs.is_live(y));
-            w.helper.woken = woken;
-            w.born_of = w.born_of.filter(|_| holds("fork.never_waited", !is_private));
-            w.leave_fragment();
-            let (jobs, _) = w.helper.mark(r.blocked, HelperEvent::Idle);
-            self.facts.saw_jobs(r.task, jobs);
-        }
-    }
-
-    /// A wait is over of a thread that may leave something for a loop of its process.
-    fn saw_worker(&mut self, r: &WaitRow) {
-        let roles = self.facts.roles;
-        let process = roles.process_of(r.task);
-        if r.cause == EndedBy::Open || roles.role(r.task).has(Does::Take) {
-            return;
-        }
-        if let Some(d) = self.facts.domains.get_mut(process.leader()) {
-            let is_own = r.cause == EndedBy::Task && r.by != r.task && roles.process_of(r.by) == process;
-            d.carriers.waited(r, is_own && roles.role(r.by).is_loop());
-        }
-    }
-
-    /// Whether a task of another process that ended a wait may have done what was waited for: it makes calls and takes no requests, and it
-    /// did so by a way of its own (memory, a queue of the kernel's, a signal), which bears no message that anybody reads. What serves
-    /// requests itself may have let go of a lock as well.
-    fn may_have_worked(&self, r: &WaitRow) -> bool {
-        // semop, msgrcv, rt_sigtimedwait, futex, semtimedop, mq_timedreceive, futex_waitv, futex_wait of x86-64
-        let is_bare = matches!(r.syscall, 65 | 70 | 128 | 202 | 220 | 243 | 449 | 455) && r.is_lock == 0;
-        let role = self.facts.roles.role(r.by);
-        let calls = role.has(Does::Call) && !role.has(Does::Take) && !role.has(Does::ReplyForOthers);
-        is_bare && calls
     }
 
     /// Who made a call that `task` makes now on a flow; else who may have made it.

@@ -5,15 +5,15 @@
 //! the call. Else any that it holds can, and the program itself; habits may tell ([`super::waiting`], [`super::answered`],
 //! [`super::unasked`]).
 //!
-//! Nor where a thread of the process has just read an answer: what came of it lies in memory, and is taken in whichever turn comes. Habits
-//! say nothing then, either.
+//! Nor where a thread of the process has just read an answer: what came of it lies in memory, and is taken in whichever turn comes; or while one
+//! has a job that the loop gave it. Habits then say only whether the program calls by itself.
 //!
 //! Nor is anything shown where several loops of a process give each other work in memory: none of them counts as one then
 //! ([`Roles::is_migrating`](crate::roles::Roles::is_migrating)).
 //!
 //! Counterexamples: `link.fragment/loops_give_each_other_work`, `loop_unseen_input`, `loop_timer_due`, `loop_pool`, `loop_several_ready`, `loop_ring`,
 //! `streams`,
-//! `result_of_a_thread`.
+//! `result_of_a_thread`, `result_of_a_thread_later`, `result_of_a_job`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Property, Question};
 use crate::evidence::{Rule, Strength};
