@@ -160,6 +160,12 @@ def asyncio_streams(loop):
     return start
 
 
+def awake(place):
+    """A loop that takes what its threads leave for it while it is awake, without a word."""
+    port, env = free_port(), {"DOWN": place.plain()}
+    return place.start("awake", [PYTHON, CODE / "awake.py"], port, **env)
+
+
 def fastcgi(listen, keeps):
     """nginx before PHP-FPM, by TCP or by a UNIX socket, each request on a connection of its own or on kept ones."""
 
@@ -477,6 +483,7 @@ COVERAGE = {
     "trio-streams": python(nursery(), "trio", whole={}),
     "anyio": python(nursery("asyncio"), "hypercorn"),
     "asyncio-streams": python(asyncio_streams("asyncio"), "httpx"),
+    "awake": Case(awake, CPYTHON, clients=(3, 10, 30), vantages=(KERNEL,)),
     "uvloop-streams": python(asyncio_streams("uvloop"), "httpx", "uvloop"),
     **{f"fastapi-{kind}": python(threaded(kind), "fastapi", "requests") for kind in ("to-thread", "sync")},
     "fastapi-background": python(fastapi("background", "asyncio"), "fastapi", "asyncpg"),
