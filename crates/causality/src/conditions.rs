@@ -18,6 +18,9 @@ pub struct Condition {
 pub const CONDITIONS: &[Condition] = &[
     is("answered.never_seen", "a request of this process never makes a call after its reply"),
     is("answered.nothing_was_handed_over", "requests of this process stay with the task that took them"),
+    is("asked-again.alone", "no more than one request was open when it asked again"),
+    is("asked-again.always", "the loop never asked again in a later turn for what it waits for elsewhere"),
+    is("asked-again.often", "the loop often asked again as soon as it was answered for what it waits for elsewhere"),
     is(
         "awaited.by_an_open_request",
         "one of the open requests made the call, and not the program itself or a request that is over",
@@ -26,9 +29,6 @@ pub const CONDITIONS: &[Condition] = &[
         "awaited.never_anothers",
         "a loop that received one answer only never replied to another request than the one that had asked",
     ),
-    is("asked-again.always", "the loop never asked again in a later turn for what it waits for elsewhere"),
-    is("asked-again.alone", "no more than one request was open when it asked again"),
-    is("asked-again.often", "the loop often asked again as soon as it was answered for what it waits for elsewhere"),
     is("awaited.never_passed_to_others", "an answer was never passed to another request than the one that had asked"),
     is("awaited.nothing_else_was_given", "the answer was all that the loop received, and no timer was due"),
     is("awaited.often", "the process often replied right after it received one answer only"),

@@ -435,11 +435,12 @@ fn held(h: &HeldView) -> String {
 fn in_flight(r: &RequestView, open: &OpenView, kinds: &[KindView]) -> String {
     let mut text = format!("{} at {}, for {}", r.kind, r.service, units::duration(r.age_ns));
     let kind = kinds.iter().find(|k| k.asked == r.kind && k.service == r.service);
-    if let Some(k) = kind.filter(|k| k.count >= MEDIAN_MIN) {
+    let ended = |k: &KindView| k.count - k.unfinished.min(k.count);
+    if let Some(k) = kind.filter(|k| ended(k) >= MEDIAN_MIN) {
         let _ = write!(
             text,
             " (p50 of {} is {})",
-            count(k.count, "such request", "such requests"),
+            count(ended(k), "such request", "such requests"),
             units::duration(k.p50_ns)
         );
     }

@@ -49,6 +49,9 @@ pub(crate) enum HabitId {
     DialsForOne,
     /// Tasks that take no requests call for those that are open. A case: a call while one was open. An exception: one while none was.
     HelpersAreAsked,
+    /// A connection on which a loop waits for what happens elsewhere is its own. A case: it asked there again in the turn in which it was
+    /// answered, while at most one request was open. An exception: it asked again in a later turn.
+    ListensAgain,
     /// A connection serves the requests of one other connection. A case: one was used for the same again though another one was idle, and
     /// had not been used last. An exception: one was used for another.
     Paired,
@@ -84,9 +87,6 @@ pub(crate) enum HabitId {
     OneErrandAtATime,
     /// Requests are answered with what calls were answered with. A case: such an answer. An exception: one that no call had brought.
     PassesAnswersOn,
-    /// A connection on which a loop waits for what happens elsewhere is its own. A case: it asked there again in the turn in which it was
-    /// answered, while at most one request was open. An exception: it asked again in a later turn.
-    ListensAgain,
 }
 
 /// How many habits there are.
@@ -118,6 +118,7 @@ impl HabitId {
         HabitId::Prompt,
         HabitId::DialsForOne,
         HabitId::HelpersAreAsked,
+        HabitId::ListensAgain,
         HabitId::Paired,
         HabitId::EndsWithRequest,
         HabitId::OneTaskReplies,
@@ -131,7 +132,6 @@ impl HabitId {
         HabitId::MadeForOneCall,
         HabitId::OneErrandAtATime,
         HabitId::PassesAnswersOn,
-        HabitId::ListensAgain,
     ];
 
     /// In how many cases an exception could have shown before it is believed.

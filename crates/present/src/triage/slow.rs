@@ -22,7 +22,7 @@ pub(super) fn slow(screen: &mut Screen<'_>, parts: &Parts) {
     if let Part::Answer(r) = &parts.requests {
         let total = |k: &KindView| u128::from(k.mean_ns) * u128::from(k.count - k.unfinished.min(k.count));
         let all: u128 = r.kinds.iter().map(total).sum();
-        let Some(k) = r.kinds.iter().max_by_key(|k| total(k)) else {
+        let Some(k) = r.kinds.iter().max_by_key(|k| (total(k), k.unfinished)) else {
             let next = screen.command("info");
             return screen.add(Section::Slow, Level::Unknown, "Not known: no request was seen.", next);
         };
@@ -84,24 +84,33 @@ fn compared(k: &why::KindView) -> Option<String> {
 fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
     let known_as = r.known_as.iter().find(|n| n.service == k.service);
     let known_as = known_as.map_or(String::new(), |n| format!(" ({})", n.name));
+    let requests = count(k.count, "request", "requests");
+    let ended = k.count - k.unfinished.min(k.count);
+    if ended == 0 {
+        // nobody knows how long they will take
+        return format!(
+            "No request ended. Most that are in progress are {} at {}{known_as}: {requests}.",
+            k.asked, k.service
+        );
+    }
     let mut text = format!(
-        "{:.0} % of the requests' time is {} at {}{known_as}: {}, ",
+        "{:.0} % of the requests' time is {} at {}{known_as}: {requests}, ",
         100.0 * share,
         k.asked,
         k.service,
-        count(k.count, "request", "requests"),
     );
     if k.rate_per_s.is_some() {
         let _ = write!(text, "{} over {}, ", k.rate(), units::duration(k.active_ns));
     }
-    let _ = match k.count - k.unfinished.min(k.count) {
-        0 => write!(text, "all in progress when the recording ended."),
+    let _ = match ended {
         n if n >= PERCENTILE_MIN => {
             write!(text, "p50 {}, p99 {}.", units::duration(k.p50_ns), units::duration(k.p99_ns))
         }
         _ => write!(text, "p50 {}, slowest {}.", units::duration(k.p50_ns), units::duration(k.max_ns)),
     };
     let largest = k.tiers.iter().flat_map(|t| parts_of(t).map(|part| (part, t))).max_by_key(|(part, _)| part.0);
+    // what went on after its caller had left is no part of the whole
+    let largest = largest.filter(|((ns, _), _)| *ns <= k.mean_ns);
     let mean = units::duration(k.mean_ns);
     if largest.as_ref().is_some_and(|((ns, _), _)| ns.saturating_mul(LARGEST_OF) < k.mean_ns) {
         let _ = write!(text, " Of {mean} on average, no part that is known takes a third.");
