@@ -255,7 +255,7 @@ class Disk(Trouble):
 
     def is_where(self, difference):
         # in fdatasync, or in a futex behind another backend that is in it
-        return is_of("postgres", difference) and (difference["object"] or "").startswith("device ")
+        return is_of("postgres", difference) and any(part in (difference["object"] or "") for part in ("device ", "/pg_wal/"))
 
 
 class Network(Trouble):

@@ -83,7 +83,10 @@ impl<'n> Naming<'n> {
         let is_paging = s.state == State::PageFault && matches!(o.state, State::Lock | State::Futex);
         if is_flush(o.syscall) || is_paging || (s.state == State::Disk && o.state != State::Network) {
             let read = || s.object.clone().filter(|_| matches!(s.state, State::Disk | State::PageFault));
-            let object = self.reader.file_of(o).filter(|_| !is_paging).or_else(read);
+            let own = self.reader.file_of(o).filter(|_| !is_paging);
+            // the file of another's call, after which it waits, is none of its own call's
+            let is_anothers = own.is_none() && !is_paging && s.object.as_deref().is_some_and(|o| o.starts_with('…'));
+            let (object, syscall) = (own.or_else(read), syscall.filter(|_| !is_anothers));
             let cause = if is_paging { Cause::PageFault } else { Cause::Disk };
             return named(cause, Detail { object, syscall, by, ..detail });
         }
