@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from . import proxies
+from . import proxies, strangers
 from .foreign import ASYNCIO, CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON, VENV, Place, own_log, puma, uvicorn
 from .library import Library
 from .programs import TARGET, Failed, Recording, explain, free_port, keep, program, run, score, tokio_clients, vload
@@ -158,12 +158,6 @@ def asyncio_streams(loop):
         return place.start("streams", [PYTHON, CODE / "streams.py", loop], port, **env)
 
     return start
-
-
-def awake(place):
-    """A loop that takes what its threads leave for it while it is awake, without a word."""
-    port, env = free_port(), {"DOWN": place.plain()}
-    return place.start("awake", [PYTHON, CODE / "awake.py"], port, **env)
 
 
 def fastcgi(listen, keeps):
@@ -483,7 +477,7 @@ COVERAGE = {
     "trio-streams": python(nursery(), "trio", whole={}),
     "anyio": python(nursery("asyncio"), "hypercorn"),
     "asyncio-streams": python(asyncio_streams("asyncio"), "httpx"),
-    "awake": Case(awake, CPYTHON, clients=(3, 10, 30), vantages=(KERNEL,)),
+    "awake": Case(strangers.awake, CPYTHON, clients=(3, 10, 30), vantages=(KERNEL,)),
     "uvloop-streams": python(asyncio_streams("uvloop"), "httpx", "uvloop"),
     **{f"fastapi-{kind}": python(threaded(kind), "fastapi", "requests") for kind in ("to-thread", "sync")},
     "fastapi-background": python(fastapi("background", "asyncio"), "fastapi", "asyncpg"),

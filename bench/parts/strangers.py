@@ -16,6 +16,12 @@ DENO = HAVE / "node/node_modules/deno/deno"
 GEMS = "/usr/share/rubygems-integration/all/specifications"
 
 
+def awake(place):
+    """A loop that takes what its threads leave for it while it is awake, without a word."""
+    port, env = free_port(), {"DOWN": place.plain()}
+    return place.start("awake", [PYTHON, CODE / "awake.py"], port, **env)
+
+
 def beside(place, name, line, ready, **env):
     """Starts a program without a port, such as a worker of a queue, and waits until it says that it is ready."""
     said = place.at / f"{name}.log"
