@@ -154,8 +154,7 @@ def asyncio_streams(loop):
     """A task for each connection, on asyncio's own loop or on uvloop."""
 
     def start(place):
-        port, env = free_port(), {"REDIS": place.redis(), "DOWN": place.plain()}
-        return place.start("streams", [PYTHON, CODE / "streams.py", loop], port, **env)
+        return place.start("streams", [PYTHON, CODE / "streams.py", loop], free_port(), REDIS=place.redis(), DOWN=place.plain())
 
     return start
 
