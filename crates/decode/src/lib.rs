@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 mod command_line;
+mod file_name;
 mod flow;
 pub mod imported;
 mod joined;

@@ -1,5 +1,6 @@
 //! Records that are rows of their own: nothing but the task is looked up.
 
+use crate::file_name::masked;
 use crate::sink::{RowSink, known};
 use crate::tasks::Tasks;
 use wakepath_model::defects::id as defect;
@@ -45,7 +46,7 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, si
     let gaps = bit(w::SUB_GAP, gaps::BEFORE) | bit(w::SUB_LAST, gaps::AFTER);
     let (is_lock, holder) = lock_of(tasks, r, cause);
     let logical = who.filter(|who| who.key != 0).map_or(TaskId::UNKNOWN, |who| tasks.logical(r.tgid, &who, at, sink));
-    let file = file.map_or(StrId::EMPTY, |file| sink.intern(&path_of(&file)));
+    let file = file.map_or(StrId::EMPTY, |file| sink.intern(path_of(&file).as_bytes()));
     sink.push(&WaitRow {
         at,
         blocked: MonoNs(r.blocked_ns),
@@ -70,13 +71,20 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, si
     });
 }
 
-/// What is known of a file's path.
-fn path_of(file: &w::WaitFile) -> Vec<u8> {
-    let until_zero = |bytes: &[u8]| bytes.iter().copied().take_while(|&b| b != 0).collect::<Vec<u8>>();
-    let (folder, name) = (until_zero(&file.folder), until_zero(&file.name));
-    let is_at_top = folder.is_empty() || folder == b"/";
-    let ahead = if is_at_top { "…/".as_bytes().to_vec() } else { ["…/".as_bytes(), &folder, b"/"].concat() };
-    if name.is_empty() { Vec::new() } else { [ahead, name].concat() }
+/// What is known of a file's path, and may be kept of it.
+fn path_of(file: &w::WaitFile) -> String {
+    let until_zero = |bytes: &[u8]| {
+        let bytes = &bytes[..bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len())];
+        masked(&String::from_utf8_lossy(bytes))
+    };
+    // the folder at the top has no name but its mark
+    let (folder, name) =
+        (if file.folder[0] == b'/' { String::new() } else { until_zero(&file.folder) }, until_zero(&file.name));
+    match (folder.is_empty(), name.is_empty()) {
+        (_, true) => String::new(),
+        (true, false) => format!("…/{name}"),
+        (false, false) => format!("…/{folder}/{name}"),
+    }
 }
 
 /// Who had a processor that a selected task waited for.
