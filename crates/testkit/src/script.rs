@@ -47,7 +47,7 @@
 //!                                was at rest), since, timeout
 //! 175 A else                     A's process goes on with something else than the input that it was given at rest
 //! 180 B woken by A since 170     B was blocked since 170; `by timer`, `by c` (a flow); after it: when 175 (B ran late), at 64
-//!                                (the futex), in epoll
+//!                                (the futex), in epoll, by datagram (to a socket of which nothing else is known)
 //! 190 A forks B app              B begins
 //! 195 B ends
 //! 200 A closes d                 after it: amid (within what is sent at that time); also `A resets d`; `A leaves d`: the client

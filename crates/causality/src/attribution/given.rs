@@ -54,6 +54,8 @@ pub(crate) struct Given {
     turn: Turn,
     /// When the one before it began.
     before: MonoNs,
+    /// The request that was read last before it.
+    read_before: Option<ExId>,
     /// From how many flows something was taken, and the last of them.
     taken_from: (u32, EndpointId),
     /// Requests whose input was taken: their own bytes, or the reply to a call of theirs. Some may be answered by now.
@@ -71,7 +73,8 @@ impl Given {
     pub(crate) fn polled(&mut self, r: &PollRow) {
         if let Some(over) = self.turn.polled(r) {
             let owners = std::mem::take(&mut self.owners);
-            *self = Given { turn: self.turn, before: over.since, owners, ..Given::default() };
+            let read_before = self.read_last().or(self.read_before);
+            *self = Given { turn: self.turn, before: over.since, read_before, owners, ..Given::default() };
             self.owners.clear();
         }
         if r.ready > 0 {
@@ -235,10 +238,15 @@ impl Given {
         self.turn.messages == 1 && self.turn.ready == 1 && self.no_timer_due(at)
     }
 
-    /// Whether all that it was given is of no request, and one thing.
-    pub(super) fn is_nothing_of_theirs(&self, at: MonoNs) -> bool {
-        let is_one = self.turn.since != MonoNs(0) && self.turn.ready == 1 && self.turn.messages <= 1;
-        is_one && self.owners.is_empty() && self.no_timer_due(at)
+    /// Whether a request was given nothing in it, and no timer can have been due: it goes on because of what others were given.
+    pub(super) fn is_nothing_of(&self, x: ExId, at: MonoNs) -> bool {
+        self.turn.since != MonoNs(0) && !self.owners.contains(&x) && self.no_timer_due(at)
+    }
+
+    /// The request that was read last before it, where that is another one than `x`, which was read at `taken` and then left to wait for
+    /// more than one turn.
+    pub(super) fn read_before(&self, x: ExId, taken: MonoNs) -> Option<ExId> {
+        self.read_before.filter(|&y| y != x && taken < self.before)
     }
 
     /// Whether the library vantage handed it just one input.

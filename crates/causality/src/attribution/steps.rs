@@ -77,8 +77,8 @@ impl<F: Finished> Attribution<'_, F> {
         told != MonoNs(0) && request.calls.iter().any(is_put)
     }
 
-    /// Whether a loop replies in a turn in which it was given nothing but what happened elsewhere: the request waited for that, and who did
-    /// the work is not known.
+    /// Whether a loop replies to a request in a turn in which it was told what happened elsewhere, and given nothing of that request's: it
+    /// waited for that, and who did the work is not known.
     fn is_answered_with_news(&self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> bool {
         let told = self.facts.domain(self.facts.state(x).process).map_or(MonoNs(0), |d| d.notified);
         let taken = xs.get(x).request.taken;
@@ -87,11 +87,23 @@ impl<F: Finished> Attribution<'_, F> {
             xs.is_live(y) && (xs.get(y).request.began < taken || is_own())
         };
         let is_news = |w: &Worker| {
-            let is_alone = w.given.since() <= told && w.given.is_nothing_of_theirs(at);
-            is_alone && w.unknown_call.is_none_or(is_none_of_its)
+            let is_told = w.given.since() <= told && w.given.is_nothing_of(x, at);
+            is_told && w.unknown_call.is_none_or(is_none_of_its)
         };
         let is_since = told > taken && self.facts.roles.role(task).is_loop();
         is_since && self.facts.tasks.get(task).is_some_and(is_news)
+    }
+
+    /// Whether a loop answers a request of an unknown protocol, for which it made no call, only after it had left it to wait and then read
+    /// another client's: a broker does so, and what that client sent is what was waited for.
+    fn is_answered_by_another(&self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> bool {
+        let e = xs.get(x);
+        let is_alone = e.is_by_direction() && self.facts.state(x).request.calls.is_empty();
+        let is_after_another = |w: &Worker| {
+            let another = w.given.read_before(x, e.request.taken);
+            w.given.is_nothing_of(x, at) && another.is_some_and(|y| !xs.is_live(y) || xs.get(y).flow != e.flow)
+        };
+        is_alone && self.facts.roles.role(task).is_loop() && self.facts.tasks.get(task).is_some_and(is_after_another)
     }
 
     /// Who made call `y`, of which `task` sends something now.
@@ -266,7 +278,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return;
         }
         let role = self.facts.roles.role(task);
-        if self.is_answered_with_news(xs, x, task, at) {
+        if self.is_answered_with_news(xs, x, task, at) || self.is_answered_by_another(xs, x, task, at) {
             self.facts.state_mut(x).request.flags.add(RequestFlag::Unfollowed);
         }
         if self.facts.roles.is_among_migrating(task) {

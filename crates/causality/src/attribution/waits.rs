@@ -7,7 +7,7 @@ use crate::conditions::holds;
 use crate::exchange::Slab;
 use crate::finished::Finished;
 use crate::process::known::Does;
-use wakepath_model::ids::TaskId;
+use wakepath_model::ids::{EndpointId, TaskId};
 use wakepath_model::rows::{EndedBy, WaitRow};
 
 impl<F: Finished> Attribution<'_, F> {
@@ -31,13 +31,16 @@ impl<F: Finished> Attribution<'_, F> {
             let to = if r.cause == EndedBy::Open { r.at } else { r.woken };
             self.facts.tasks.or_default(r.task).sleeps.slept(r.blocked, to);
         }
-        if r.cause != EndedBy::Task || r.by == TaskId::UNKNOWN || r.by == r.task {
+        if r.by == TaskId::UNKNOWN || r.by == r.task {
             return;
         }
         if self.facts.roles.process_of(r.by) != self.facts.roles.process_of(r.task) {
-            if let Some(x) = held.filter(|_| self.may_have_worked(r)) {
+            if let Some(x) = held.filter(|&x| self.may_have_worked(r, xs.get(x).flow)) {
                 self.facts.state_mut(x).request.flags.add(RequestFlag::Unfollowed);
             }
+            return;
+        }
+        if r.cause != EndedBy::Task {
             return;
         }
         let role = self.facts.roles.role(r.task);
@@ -90,13 +93,16 @@ impl<F: Finished> Attribution<'_, F> {
     }
 
     /// Whether a task of another process that ended a wait may have done what was waited for: it makes calls and takes no requests, and it
-    /// did so by a way of its own (memory, a queue of the kernel's, a signal), which bears no message that anybody reads. What serves
-    /// requests itself may have let go of a lock as well.
-    fn may_have_worked(&self, r: &WaitRow) -> bool {
-        // semop, msgrcv, rt_sigtimedwait, futex, semtimedop, mq_timedreceive, futex_waitv, futex_wait of x86-64
-        let is_bare = matches!(r.syscall, 65 | 70 | 128 | 202 | 220 | 243 | 449 | 455) && r.is_lock == 0;
+    /// did so by a way of its own (memory, a queue of the kernel's, a signal, a datagram), which bears no message that anybody reads, nor
+    /// more of the request, which comes on `flow`. What serves requests itself may have let go of a lock as well.
+    fn may_have_worked(&self, r: &WaitRow, flow: EndpointId) -> bool {
+        let is_by_itself = match r.cause {
+            // semop, msgrcv, rt_sigtimedwait, futex, semtimedop, mq_timedreceive, futex_waitv, futex_wait of x86-64
+            EndedBy::Task => matches!(r.syscall, 65 | 70 | 128 | 202 | 220 | 243 | 449 | 455) && r.is_lock == 0,
+            EndedBy::Socket => EndpointId(r.object) != flow,
+            _ => false,
+        };
         let role = self.facts.roles.role(r.by);
-        let calls = role.has(Does::Call) && !role.has(Does::Take) && !role.has(Does::ReplyForOthers);
-        is_bare && calls
+        is_by_itself && role.has(Does::Call) && !role.has(Does::Take) && !role.has(Does::ReplyForOthers)
     }
 }

@@ -3,12 +3,16 @@
 use super::{HostRows, Recording};
 use crate::random::Random;
 use std::collections::HashMap;
-use wakepath_model::rows::{Event, MessageRole, WitnessKind, message_flag, op_flag};
+use wakepath_model::rows::{EndedBy, Event, MessageRole, WitnessKind, message_flag, op_flag};
 
 /// System call number of futex on x86-64.
 const FUTEX: u16 = 202;
 /// epoll_wait of x86-64.
 const EPOLL_WAIT: u16 = 232;
+/// recvfrom of x86-64.
+const RECVFROM: u16 = 45;
+/// A socket that no operation names.
+const UNKNOWN_SOCKET: u64 = u64::MAX - 7;
 
 impl HostRows {
     /// io_uring carried the operation that was added last.
@@ -85,6 +89,13 @@ impl HostRows {
     pub fn in_epoll(&mut self) {
         if let Some(Event::Wait(row)) = self.rows.last_mut() {
             row.syscall = EPOLL_WAIT;
+        }
+    }
+
+    /// The last wait ended with a datagram that another task sent to a socket which bears no message that was recorded.
+    pub fn by_datagram(&mut self) {
+        if let Some(Event::Wait(row)) = self.rows.last_mut() {
+            (row.cause, row.object, row.syscall) = (EndedBy::Socket, UNKNOWN_SOCKET, RECVFROM);
         }
     }
 }

@@ -286,12 +286,13 @@ impl Player {
                 (0, side.ok_or("this end is not watched")?.1)
             }
         };
-        let (mut woken, mut futex, mut is_epoll) = (at - US, None, false);
+        let (mut woken, mut futex, mut is_epoll, mut is_datagram) = (at - US, None, false, false);
         for pair in how.chunks(2) {
             match pair {
                 ["when", t] => woken = number(t)? * US,
                 ["at", address] => futex = Some(number(address)?),
                 ["in", "epoll"] => is_epoll = true,
+                ["by", "datagram"] => is_datagram = true,
                 other => return Err(format!("unknown behind `woken`: {other:?}")),
             }
         }
@@ -300,6 +301,9 @@ impl Player {
         futex.into_iter().for_each(|address| h.at_futex(address));
         if is_epoll {
             h.in_epoll();
+        }
+        if is_datagram {
+            h.by_datagram();
         }
         Ok(())
     }
