@@ -1,8 +1,8 @@
 //! Kinds of request: how many, how long, through which tiers, and where their time went.
 
 use crate::activity::Activity;
+use crate::connections::{ClosedUnread, HeldReplies};
 use crate::each::End;
-use crate::held_replies::HeldReplies;
 use crate::histogram::Histogram;
 use crate::listeners::{Filled, Starved};
 use crate::names::Names;
@@ -183,6 +183,8 @@ pub struct Kinds {
     pub starved: Vec<(String, Starved)>,
     /// Services whose replies TCP held back, with their names and ports.
     pub held_replies: Vec<(String, HeldReplies)>,
+    /// Services that closed connections without reading what the client sent, with their names and ports.
+    pub closed_unread: Vec<(String, ClosedUnread)>,
     /// Requests that asked to wait until something happens, and that nobody else's request led to, by service and what was asked.
     pub awaited: BTreeMap<(String, String), Awaited>,
     /// Requests that only opened a connection for other messages, by service and what was asked.

@@ -1,13 +1,13 @@
 //! `wakepath requests`: the kinds of request, where each spends its time, and what went wrong.
 
 mod call_errors;
+mod connections;
 mod full_queues;
-mod held_replies;
 mod text;
 
 pub use call_errors::CallErrorView;
+pub use connections::{ClosedUnreadView, HeldRepliesView};
 pub use full_queues::{FullQueueView, StarvedView};
-pub use held_replies::HeldRepliesView;
 pub(crate) use text::{never_replied, replies_unknown};
 
 use crate::refusals;
@@ -261,6 +261,8 @@ pub struct RequestsView {
     pub starved: Vec<StarvedView>,
     /// Services whose replies TCP held back when they were written.
     pub held_replies: Vec<HeldRepliesView>,
+    /// Services that closed connections without reading what the client sent.
+    pub closed_unread: Vec<ClosedUnreadView>,
     /// Messages whose caller is watched but whose request could not be determined.
     pub orphans: Vec<OrphanView>,
     /// Messages put into queues, lists and topics. What is done about them later is not linked to these requests.
@@ -367,6 +369,7 @@ impl RequestsView {
             starved: kinds.starved.iter().map(|(listener, s)| StarvedView::new(listener, s)).collect(),
             full_queues: kinds.full_queues.iter().map(|(listener, f)| FullQueueView::new(listener, f)).collect(),
             held_replies: kinds.held_replies.iter().map(|(service, h)| HeldRepliesView::new(service, h)).collect(),
+            closed_unread: kinds.closed_unread.iter().map(|(service, c)| ClosedUnreadView::new(service, c)).collect(),
             orphans: kinds
                 .orphans
                 .iter()

@@ -298,6 +298,9 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
         let text = format!("{} {} {}: {}.", f.process, refusals::met(f.error), f.remote, times(f.count));
         found.push((f.count, text, screen.command("requests"), None));
     }
+    for c in &r.closed_unread {
+        found.push((c.closed, format!("{}.", c.sentence), screen.command("requests"), None));
+    }
     // of those in failed requests, the requests are told already; these the application may have hidden from its clients
     for e in r.call_errors.iter().filter(|e| e.hidden + e.outcome_unknown > 0 || e.kind.is_none()) {
         let count = (e.hidden + e.outcome_unknown).max(1);

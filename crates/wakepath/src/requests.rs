@@ -6,7 +6,7 @@ use crate::cli::RequestsArgs;
 use crate::output::Answers;
 use crate::{folders, output, progress};
 use anyhow::Result;
-use wakepath_analysis::held_replies::{HeldReplies, held_replies};
+use wakepath_analysis::connections::{HeldReplies, connections};
 use wakepath_analysis::listeners::{Filled, Starved, filled, starved};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
@@ -83,7 +83,10 @@ fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
         kinds.full_queues = filled(folder).into_iter().filter(is_selected).map(|f| (who(&f), f)).collect();
         let who = |s: &Starved| format!("{}:{}", names.program(s.host, s.task), s.port);
         kinds.starved = starved(folder).into_iter().map(|s| (who(&s), s)).collect();
-        kinds.held_replies = held(folder, &names);
+        let found = connections(folder);
+        let who = |host, task, port: u16| format!("{}:{port}", names.program(host, task));
+        kinds.held_replies = found.held_replies.into_iter().map(|h| (who(h.host, h.task, h.port), h)).collect();
+        kinds.closed_unread = found.closed_unread.into_iter().map(|c| (who(c.host, c.task, c.port), c)).collect();
     }
     let recorded = spans(folder).into_iter().map(|s| part::within(s, selection));
     let recorded: Vec<(i64, i64)> = recorded.filter(|(from, to)| is_all || from < to).collect();
@@ -98,7 +101,7 @@ fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
 /// The services whose replies TCP held back, with their names and ports.
 pub fn held(folder: &Folder, names: &Names<'_>) -> Vec<(String, HeldReplies)> {
     let who = |h: &HeldReplies| format!("{}:{}", names.program(h.host, h.task), h.port);
-    held_replies(folder).into_iter().map(|h| (who(&h), h)).collect()
+    connections(folder).held_replies.into_iter().map(|h| (who(&h), h)).collect()
 }
 
 /// When the first recording began and the last ended (ns since 1970).

@@ -9,7 +9,7 @@ use crate::{folders, output, suggest};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use wakepath_analysis::active_path::lifetime;
-use wakepath_analysis::held_replies::HeldReplies;
+use wakepath_analysis::connections::HeldReplies;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::selection::Selection;
 use wakepath_analysis::why::{Comparison, Question, Recording, between, of_tasks, selected, slowest};

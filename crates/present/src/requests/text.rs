@@ -113,7 +113,8 @@ impl RequestsView {
 
     fn render_errors(&self, out: &mut String, style: Style) {
         let bad: Vec<(&KindView, String)> = self.kinds.iter().filter_map(|k| Some((k, k.went_wrong()?))).collect();
-        if bad.is_empty() && self.refused.is_empty() && self.call_errors.is_empty() {
+        let is_none = bad.is_empty() && self.refused.is_empty() && self.call_errors.is_empty();
+        if is_none && self.closed_unread.is_empty() {
             match self.outcomes_unknown() {
                 Some(text) => out.push_str(&wrap(&format!("\nErrors: none seen. {text}"), "", style.prose())),
                 None => out.push_str("\nErrors: none seen.\n"),
@@ -129,6 +130,9 @@ impl RequestsView {
         for r in &self.refused {
             let times = if r.count == 1 { "once".to_owned() } else { format!("{} times", units::count(r.count)) };
             error(out, &format!("{} {} {}: {times}", r.process, refusals::met(r.error), r.remote), style);
+        }
+        for c in &self.closed_unread {
+            error(out, &c.sentence, style);
         }
         if let Some(text) = self.outcomes_unknown() {
             below(out, &text, Tint::Warn, style);

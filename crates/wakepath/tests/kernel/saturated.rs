@@ -201,3 +201,42 @@ fn replies_that_nagles_algorithm_holds_back_from_an_unrecorded_client_are_told()
     assert!(one["sentence"].as_str().is_some_and(|s| s.contains("Nagle")), "{one:#}");
     assert_eq!(held_replies(&start(NAME, "at once")), Some(Vec::new()), "TCP_NODELAY");
 }
+
+/// A service that answers twice, then accepts and closes without reading, as one does that drains: no request shows that. A client that
+/// sends nothing, as a check whether somebody listens, lost nothing.
+#[test]
+fn connections_that_are_closed_unread_are_told() {
+    const NAME: &str = "saturated::connections_that_are_closed_unread_are_told";
+    if part().is_some() {
+        let listener = listen();
+        for n in 0.. {
+            let Ok((mut to, _)) = listener.accept() else { return };
+            if n < 2 {
+                let _ = to.read(&mut [0; 500]);
+                let _ = to.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            } else if n < 4 {
+                // these two are left by their clients
+                let _ = to.read(&mut [0; 500]);
+            }
+        }
+        return;
+    }
+    let server = start(NAME, "drains");
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = dir.path().join("trace");
+    let pid = server.child.id().to_string();
+    let Some(rec) = record_to(BACKENDS[0], &["--pid", &pid], folder.clone()) else { return };
+    for n in 0..7 {
+        let mut to = TcpStream::connect(("127.0.0.1", server.port)).expect("it connects");
+        if !(2..4).contains(&n) {
+            let _ = to.write_all(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+            let _ = to.read_to_end(&mut Vec::new());
+        }
+    }
+    rec.stop();
+    let output = Command::new(binary()).args(["requests", "--json"]).arg(&folder).output().expect("the command starts");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("a document");
+    let unread = &found["closed_unread"];
+    assert_eq!((&unread[0]["closed"], &unread[0]["accepted"]), (&Value::from(3), &Value::from(7)), "{unread:#}");
+    assert_eq!(unread.as_array().map(Vec::len), Some(1));
+}

@@ -1,8 +1,9 @@
-//! Replies that TCP held back after the service's last write: what clients wait for after a request has ended.
+//! What no request shows of a service's connections: replies that TCP held back after the service's last write, for which
+//! clients wait after a request has ended, and connections that were closed unread.
 
 use crate::units;
 use serde::Serialize;
-use wakepath_analysis::held_replies::HeldReplies;
+use wakepath_analysis::connections::{ClosedUnread, HeldReplies};
 
 /// A service whose replies TCP held back.
 #[derive(Clone, Debug, Serialize)]
@@ -28,5 +29,30 @@ impl HeldRepliesView {
             units::count(h.replies),
         );
         HeldRepliesView { service: service.to_owned(), held: h.held, replies: h.replies, sentence }
+    }
+}
+
+/// A service that closed connections unread.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClosedUnreadView {
+    /// Who serves: name and port.
+    pub service: String,
+    /// Connections closed without reading what the client sent.
+    pub closed: u64,
+    /// Of so many that it accepted.
+    pub accepted: u64,
+    /// The same in words.
+    pub sentence: String,
+}
+
+impl ClosedUnreadView {
+    /// Of what was found; `service`: name and port.
+    pub fn new(service: &str, c: &ClosedUnread) -> ClosedUnreadView {
+        let sentence = format!(
+            "{service} closed {} of {} connections without reading what the client sent",
+            units::count(c.closed),
+            units::count(c.accepted),
+        );
+        ClosedUnreadView { service: service.to_owned(), closed: c.closed, accepted: c.accepted, sentence }
     }
 }
