@@ -186,6 +186,9 @@ pub struct Unended {
     pub waits: Vec<Open>,
     /// Idle tasks, by what they wait for.
     pub idle: BTreeMap<For, u64>,
+    /// Tasks of processes that owe an answer since before the recording, and of which nothing was recorded but their sleep: some of
+    /// them may have those requests. By what they wait for.
+    pub may_owe: BTreeMap<For, u64>,
     /// Requests that asked to wait until something happens, which it had not: the service and what was asked, with how many, and
     /// since when the oldest of them waits (ns).
     pub awaited: BTreeMap<(String, String), (u64, u64)>,
@@ -291,6 +294,8 @@ fn sort_waits(seen: &Seen<'_>, waits: &BTreeMap<At, WaitRow>, cuts: &[Cut], out:
         c.calls.iter().for_each(|(at, end)| calls.entry(*at).or_default().push(*end));
         c.holders.iter().for_each(|at| holds.entry(*at).or_default().push(c.flight.id));
     }
+    let process = |at: At| (at.0, seen.names.tgid(at.0, at.1));
+    let owing: FxHashSet<_> = out.before.iter().filter(|b| b.is_asked).map(|b| process(b.leader)).collect();
     for (at, w) in waits {
         let what = For::of(w);
         let open = Open {
@@ -308,7 +313,9 @@ fn sort_waits(seen: &Seen<'_>, waits: &BTreeMap<At, WaitRow>, cuts: &[Cut], out:
         let owes = out.before.iter().any(|b| b.is_asked && b.task == Some(*at));
         let is_busy = owes || matches!(what, For::Disk | For::Stopped | For::Lock | For::Connect);
         if open.awaited.is_empty() && open.holds.is_empty() && !is_busy {
-            *out.idle.entry(what).or_default() += 1;
+            // who waits for a connection has no request
+            let may_owe = what != For::Connection && owing.contains(&process(*at)) && !seen.last.of.contains_key(at);
+            *(if may_owe { &mut out.may_owe } else { &mut out.idle }).entry(what).or_default() += 1;
         } else {
             out.waits.push(open);
         }

@@ -269,3 +269,45 @@ flow e - B
     let left: Vec<_> = found_open_in(&recording).requests.iter().map(|r| r.left_ago_ns.is_some()).collect();
     assert_eq!(left, [true, false]);
 }
+
+/// A server that owes an answer since before the recording: its threads that only slept may have that request, those that worked do not.
+#[test]
+fn who_only_slept_where_an_answer_is_due_is_not_called_idle() {
+    const BEGAN: u64 = 1_000_000_000;
+    let mut host = HostRows::new("db", 0);
+    host.rows.clear();
+    host.anchor(BEGAN);
+    for task in [TASK, TASK + 1, TASK + 2] {
+        host.task(BEGAN, task, TASK, 0, "app");
+    }
+    let (local, remote) = (([127, 0, 0, 1], 80), ([127, 0, 0, 2], 40000));
+    let (how, side) = (SeenHow::Snapshot, Side::Server);
+    host.endpoint(
+        BEGAN + 10,
+        &Announced { flow: ASKED, local, remote, netns: 1, snd: 0, rcv: 0, task: TASK, how, side },
+    );
+    for (at, look) in [(BEGAN + 20, 1), (2 * BEGAN, 2)] {
+        host.rows.push(Event::Descriptor(DescriptorRow {
+            at: MonoNs(at),
+            flow: EndpointId(ASKED),
+            received: MonoNs(500_000_004),
+            sent: MonoNs(500_000_000),
+            task: TaskId(TASK),
+            fd: 9,
+            state: TcpState::Established,
+            marks: descriptor::SENT | descriptor::RECEIVED | descriptor::WATCHED,
+            look,
+            ..DescriptorRow::default()
+        }));
+    }
+    // the third worked for another connection
+    host.moved((BEGAN + 30, BEGAN + 40, BEGAN + 35), TASK + 2, OTHER, false, 0..10);
+    for task in [TASK + 1, TASK + 2] {
+        host.waited(BEGAN + 50, 2 * BEGAN, 2 * BEGAN, task, task, 0);
+        let Some(Event::Wait(row)) = host.rows.last_mut() else { unreachable!("it was added") };
+        *row = WaitRow { syscall: 202, cause: EndedBy::Open, ..*row };
+    }
+    let found = found_open(host);
+    let count = |tasks: &std::collections::BTreeMap<_, u64>| tasks.values().sum::<u64>();
+    assert_eq!((count(&found.may_owe), count(&found.idle)), (1, 1), "{found:#?}");
+}

@@ -4,6 +4,7 @@ mod text;
 
 use crate::units;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wakepath_analysis::names::{Names, OPAQUE};
 use wakepath_analysis::open::{AcceptQueue, Awaited, Before, For, Held, InFlight, Known, Open, Unended};
@@ -265,6 +266,9 @@ pub struct OpenView {
     pub waits: Vec<WaitView>,
     /// Idle tasks, by what they wait for.
     pub idle: Vec<IdleView>,
+    /// Tasks of processes that owe an answer since before the recording, and of which nothing was recorded but their sleep: some may
+    /// have those requests. By what they wait for.
+    pub may_owe: Vec<IdleView>,
     /// Requests that asked to wait until something happens, which it had not: they hang nowhere.
     pub awaited: Vec<WaitingView>,
 }
@@ -512,7 +516,9 @@ impl OpenView {
                 CircleView { is_deadlock: c.is_deadlock, members, sentence }
             })
             .collect();
-        let idle = unended.idle.iter().map(|(what, n)| IdleView { waits_for: word(*what), tasks: *n }).collect();
+        let asleep = |tasks: &BTreeMap<For, u64>| {
+            tasks.iter().map(|(what, n)| IdleView { waits_for: word(*what), tasks: *n }).collect::<Vec<_>>()
+        };
         let awaited = unended.awaited.iter().map(|((service, asked), &(count, oldest_ns))| WaitingView {
             service: service.clone(),
             asked: asked.clone(),
@@ -530,7 +536,8 @@ impl OpenView {
             full_queues: unended.full.iter().map(|q| namer.full(q)).collect(),
             sessions: unended.sessions.iter().map(|h| namer.held(h)).collect(),
             waits,
-            idle,
+            idle: asleep(&unended.idle),
+            may_owe: asleep(&unended.may_owe),
             awaited: awaited.collect(),
         }
     }

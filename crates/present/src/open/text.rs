@@ -4,9 +4,10 @@ use super::{HeldView, OpenView, RequestView, SessionView, WaitingView, idle_word
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wakepath_analysis::names::OPAQUE;
-use wakepath_analysis::open::Unended;
+use wakepath_analysis::open::{For, Unended};
 
 impl SessionView {
     fn in_words(&self) -> String {
@@ -52,6 +53,14 @@ pub(super) fn open_before(open: u64, due: usize, unknown: u64) -> Option<String>
     Some(format!("When recording began: {open} open. {known}"))
 }
 
+/// Tasks that sleep, by what they wait for.
+fn asleep(tasks: &BTreeMap<For, u64>) -> String {
+    let total: u64 = tasks.values().sum();
+    let parts: Vec<String> =
+        tasks.iter().map(|(what, n)| format!("{} {}", units::count(*n), idle_words(*what))).collect();
+    format!("{} ({})", units::counted(total, "task", "tasks"), parts.join(", "))
+}
+
 impl OpenView {
     /// As text for a terminal; at most `limit` requests and waits (0 = all).
     pub fn render(&self, unended: &Unended, limit: usize, style: Style) -> String {
@@ -76,15 +85,16 @@ impl OpenView {
         self.render_sessions(limit, style, &mut out);
         out.push('\n');
         self.render_waits(limit, style, &mut out);
-        if !unended.idle.is_empty() {
-            let total: u64 = unended.idle.values().sum();
-            let parts: Vec<String> =
-                unended.idle.iter().map(|(what, n)| format!("{} {}", units::count(*n), idle_words(*what))).collect();
+        if !unended.may_owe.is_empty() {
             let line = format!(
-                "Idle, with no request and no call open: {} ({}).",
-                units::counted(total, "task", "tasks"),
-                parts.join(", ")
+                "Asleep since before the recording, in services that owe the answers above: {}. Some of them may be \
+                 what hangs; what they do for whom was not recorded.",
+                asleep(&unended.may_owe)
             );
+            out.push_str(&wrap(&line, "", style.prose()));
+        }
+        if !unended.idle.is_empty() {
+            let line = format!("Idle, with no request and no call open: {}.", asleep(&unended.idle));
             out.push_str(&wrap(&line, "", style.prose()));
         }
         if !self.awaited.is_empty() {
