@@ -19,6 +19,7 @@ pub use selected::selected;
 
 use crate::active_path::{active_path, lifetime};
 use crate::critical_path::critical_path;
+use crate::each::End;
 use crate::histogram::Histogram;
 use crate::names::Names;
 use crate::requests::{KINDS_MAX, awaits, kind_of, opens};
@@ -26,7 +27,7 @@ use crate::selection::{Placed, Selection};
 use crate::spans::lay_out;
 use std::collections::BTreeMap;
 use wakepath_causality::Learned;
-use wakepath_causality::exchange::ExchangeFlag;
+use wakepath_causality::exchange::{Exchange, ExchangeFlag};
 use wakepath_causality::path::Request;
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
@@ -182,21 +183,31 @@ fn gather(
         };
         group.found += 1;
         let reply = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).map(|h| &h.exchange);
-        if reply.is_none_or(|e| e.is(ExchangeFlag::Cut) || e.is(ExchangeFlag::Reset) || !e.is(ExchangeFlag::Replied)) {
+        let Some(end) = reply.map(End::of).filter(|end| reply.is_some_and(|e| is_over(e, *end))) else {
             group.left_out.unanswered += 1;
             return;
-        }
+        };
         group.answered.add(duration);
         if !r.is_complete() {
             group.left_out.incomplete += 1;
         } else if wanted.is_its_turn() {
             group.failed += u64::from(reply.is_some_and(crate::requests::has_failed));
+            group.abandoned += u64::from(end == End::ClientLeft);
             group.calls.add(&r, names);
             let path = critical_path(folder, index, &r);
             group.add(r.id, Some(&r), &reader, |take| path.drain(take));
         }
     };
     learned.reconstruct(folder, out);
+}
+
+/// Whether a service is done with a request, and when is known: it has replied, or its client did not wait for that.
+fn is_over(e: &Exchange, end: End) -> bool {
+    match end {
+        End::Answered => e.is(ExchangeFlag::Replied),
+        End::ClientLeft => !e.client.is_work_unknown,
+        End::Reset | End::Cut | End::Unfinished => false,
+    }
 }
 
 /// What most of a request's critical path went to, and how much (ns); nothing where it has no whole reply, or its path is
@@ -240,7 +251,8 @@ pub fn slowest(recording: &Recording<'_>, question: &Question<'_>) -> Answer {
             let count = slow_count(h, question.slowest);
             let (all, from, some) = h.top(count);
             let middle = h.between(TYPICAL.0, TYPICAL.1);
-            let typical = middle.start.min(from)..middle.end.min(from.max(middle.start + 1));
+            // where the typical ones take as long as the slow ones begin at, the others of that length are these
+            let typical = if middle.start >= from { from..all } else { middle.start..middle.end.min(from) };
             let plan = Plan {
                 slow: Wanted::new(all..u64::MAX, from..all, some, count),
                 typical: Wanted::new(typical, 0..0, 0, h.count() / 2),

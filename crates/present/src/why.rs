@@ -52,6 +52,8 @@ pub struct GroupView {
     pub all_mean_ns: Option<u64>,
     /// Of `count`, whose reply said that they failed.
     pub failed: u64,
+    /// Of `count`, whose client left before the reply: their time is that of the service.
+    pub abandoned: u64,
     /// Left out, since their path is incomplete.
     pub incomplete: u64,
     /// Left out, because they had no complete reply.
@@ -143,6 +145,24 @@ pub struct CallCountView {
     pub requests_with: u64,
 }
 
+/// What requests spend most of their time on.
+#[derive(Clone, Debug, Serialize)]
+pub struct UsualView {
+    /// What the time goes to, as of a difference.
+    pub cause: &'static str,
+    /// In words.
+    pub text: String,
+    /// How much on average (ns).
+    pub mean_ns: u64,
+}
+
+impl UsualView {
+    /// Whether it is known what the time goes to.
+    pub fn is_known(&self) -> bool {
+        self.cause != Cause::Unknown.name()
+    }
+}
+
 /// One comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindView {
@@ -166,6 +186,8 @@ pub struct KindView {
     pub rest_ns: i64,
     /// Which calls they make more or fewer of, the largest difference first.
     pub calls: Vec<CallCountView>,
+    /// What the typical ones spend most of their time on; null where there are none.
+    pub usual: Option<UsualView>,
     /// What to run next.
     pub next: Option<String>,
 }
@@ -270,7 +292,7 @@ const UNLIKE: f64 = 0.25;
 
 impl GroupView {
     /// What must be said first where the paths that are whole are not like the others.
-    fn unlike(&self) -> Option<String> {
+    pub(crate) fn unlike(&self) -> Option<String> {
         let all = self.all_mean_ns.filter(|_| self.incomplete > 0 && self.count > 0)?;
         let (less, more) = (all.min(self.mean_ns).max(1), all.max(self.mean_ns));
         (more as f64 > less as f64 * (1.0 + UNLIKE)).then(|| {
@@ -291,6 +313,19 @@ impl GroupView {
 }
 
 impl GroupView {
+    /// That clients did not wait for the reply, where some did not.
+    fn abandonment(&self) -> String {
+        match self.abandoned {
+            0 => String::new(),
+            n if n == self.count => " Their clients left before the reply; the times are the service's.".into(),
+            n => format!(
+                " The clients of {} of these {} left before the reply; their times are the service's.",
+                units::count(n),
+                units::count(self.count)
+            ),
+        }
+    }
+
     /// Why none of them could be examined.
     fn why_nothing(&self) -> String {
         let left_out = [(self.incomplete, "with an incomplete path"), (self.unanswered, "without a complete reply")];
@@ -337,10 +372,10 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
         Mode::Tasks => format!("{kind} took {slow} in {}, {typical} in {}", words.folder, words.before),
     };
     if k.more_ns.unsigned_abs() as f64 <= HARDLY * k.typical.mean_ns as f64 {
-        return format!("{head}: almost no difference.");
+        return if words.mode == Mode::Slowest { alike(k, &kind) } else { format!("{head}: almost no difference.") };
     }
     let word = if k.more_ns < 0 { "less" } else { "more" };
-    let mut out = format!("{head}.");
+    let mut out = format!("{head}.{}", k.slow.abandonment());
     for (i, d) in k.differences.iter().take_while(|d| d.share >= SECOND).take(3).enumerate() {
         let part = units::duration(d.more_ns.unsigned_abs());
         let _ = match i {
@@ -361,6 +396,22 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
     }
     out.push('.');
     out + &more_calls(k, words)
+}
+
+/// What all requests of a kind take their time for, where none is slow against the others.
+fn alike(k: &KindView, kind: &str) -> String {
+    let mut text = format!(
+        "All {} requests {kind} take about equally long: {} on average, {} {}.{}",
+        units::count(k.requests),
+        units::duration(k.typical.mean_ns),
+        k.slow.label,
+        units::duration(k.slow.mean_ns),
+        k.slow.abandonment(),
+    );
+    if let Some(usual) = k.usual.as_ref().filter(|u| u.is_known()) {
+        let _ = write!(text, " Of that, {} are {}.", units::duration(usual.mean_ns), usual.text);
+    }
+    text
 }
 
 /// The kind of call whose number differs most, where most of the slow ones make clearly more or fewer of it.

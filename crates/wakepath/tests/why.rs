@@ -349,3 +349,53 @@ fn a_selection_is_compared_with_the_others() -> Tested {
     assert_eq!((&all["kinds"], &all["too_few_kinds"]), (&Value::Array(Vec::new()), &1.into()));
     Ok(())
 }
+
+/// Clients that give up after 2 ms leave each slow request: what the service took its time for is said all the same.
+#[test]
+fn slow_requests_whose_clients_left_are_examined() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let mut text = String::from("task A front\n");
+    for n in 1..=REQUESTS {
+        let t = n as u64 * 20_000;
+        let _ = writeln!(text, "flow c{n} - A ports {} 80\n{t} A takes r{n} c{n}", 40_000 + n);
+        if n % 10 == 9 {
+            let _ =
+                writeln!(text, "{} A loses client c{n}\n{} A woken by timer since {}", t + 2_000, t + 9_000, t + 10);
+            let _ = writeln!(text, "{} A fails c{n}\n{} A closes c{n}", t + 9_050, t + 9_060);
+        } else {
+            let _ = writeln!(text, "{} A answers r{n}\n{} A closes c{n}", t + 100, t + 110);
+        }
+    }
+    let folder = folder(dir.path(), "t", &text);
+    let document = check("why", &stdout(&run(&["why", "--json", &folder])));
+    let kind = &document["kinds"][0];
+    assert!(!kind.is_null(), "{document:#}");
+    adds_up(kind);
+    assert_eq!((number(&kind["slow"]["count"]), number(&kind["slow"]["abandoned"])), (3, 3), "{kind:#}");
+    assert_eq!(kind["differences"][0]["cause"], "timer", "{kind:#}");
+    let sentence = kind["sentence"].as_str().ok_or("a sentence")?;
+    assert!(sentence.contains("Their clients left before the reply; the times are the service's."), "{sentence}");
+    Ok(())
+}
+
+/// Where all take as long to the last digit that is told apart, that is no reason to say nothing.
+#[test]
+fn requests_that_take_equally_long_say_what_for() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let mut text = String::from("task A front\nflow c - A\n");
+    for n in 1..=10u64 {
+        let t = n * 3_000_000;
+        let _ = writeln!(text, "{t} A takes r{n} c\n{} A woken by timer since {}", t + 2_000_000, t + 10);
+        let _ = writeln!(text, "{} A answers r{n}", t + 2_000_020);
+    }
+    let folder = folder(dir.path(), "t", &text);
+    let document = check("why", &stdout(&run(&["why", "--json", &folder])));
+    let kind = &document["kinds"][0];
+    let sentence = kind["sentence"].as_str().ok_or("a sentence")?;
+    assert!(
+        sentence.starts_with("All 10 requests /vote at front") || sentence.contains("about equally long"),
+        "{sentence}"
+    );
+    assert!(sentence.contains("Of that, 2.00 s are front") && kind["usual"]["cause"] == "timer", "{kind:#}");
+    Ok(())
+}

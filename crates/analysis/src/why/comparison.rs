@@ -46,6 +46,8 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
     /// Which calls they make more or fewer of, the largest difference first.
     pub calls: Vec<CallDifference>,
+    /// What the typical ones spend most of their time on, as against nothing. None where there are none.
+    pub usual: Option<Difference>,
     /// What the differences do not say: smaller ones, and what rounding leaves (ns).
     pub rest_ns: i64,
 }
@@ -64,8 +66,10 @@ fn signed(more: u64, less: u64) -> i64 {
 impl Comparison {
     /// Compares two groups. With an empty one nothing compares: all that the other did would be a difference.
     pub fn new(slow: Group, typical: Group) -> Comparison {
+        let usual = largest(&typical);
         if slow.count() == 0 || typical.count() == 0 {
-            return Comparison { slow, typical, more_ns: 0, differences: Vec::new(), calls: Vec::new(), rest_ns: 0 };
+            let (differences, calls) = (Vec::new(), Vec::new());
+            return Comparison { slow, typical, more_ns: 0, differences, calls, usual, rest_ns: 0 };
         }
         let more_ns = signed(slow.mean_ns(), typical.mean_ns());
         let mut whats: Vec<&What> = slow.whats.keys().chain(typical.whats.keys()).collect();
@@ -86,8 +90,17 @@ impl Comparison {
         }
         let told: i64 = differences.iter().map(|d| d.more_ns).sum();
         let calls = compare(&slow.calls, &typical.calls);
-        Comparison { more_ns, rest_ns: more_ns - told, differences, calls, slow, typical }
+        Comparison { more_ns, rest_ns: more_ns - told, differences, calls, usual, slow, typical }
     }
+}
+
+/// What most of a group's time goes to.
+fn largest(group: &Group) -> Option<Difference> {
+    let (what, _) = group.largest()?;
+    let nothing = Group::default();
+    let mut d = difference(group, &nothing, &what);
+    explain(group, &nothing, &mut d);
+    Some(d)
 }
 
 pub(super) fn difference(slow: &Group, typical: &Group, what: &What) -> Difference {

@@ -34,6 +34,8 @@ pub struct Group {
     pub answered: Histogram,
     /// Of these, whose reply said that they failed.
     pub failed: u64,
+    /// Of these, whose client left before the reply: their time is that of the service.
+    pub abandoned: u64,
     pub(super) calls: Calls,
     elapsed_ns: u128,
     pub(super) whats: BTreeMap<What, u32>,

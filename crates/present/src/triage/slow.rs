@@ -10,8 +10,6 @@ use std::fmt::Write as _;
 
 /// Of fewer requests, no 99th percentile is told.
 const PERCENTILE_MIN: u64 = 100;
-/// Where the slow ones take no more than this longer, none of them is slow against the others.
-const ALIKE: f64 = 0.1;
 /// A part is told as the largest where it is at least one in so many of the whole.
 const LARGEST_OF: u64 = 3;
 /// Calls to who is not watched are worth a line from this part of a kind's time on.
@@ -28,7 +26,7 @@ pub(super) fn slow(screen: &mut Screen<'_>, parts: &Parts) {
         };
         let share = total(k) as f64 / all.max(1) as f64;
         let next = screen.command("show").map(|c| format!("{c} slowest {}", of_kind(&k.asked)));
-        screen.add(Section::Slow, Level::Fact, most_time(k, share, r), next.clone());
+        screen.add(Section::Slow, Level::Fact, most_time(k, share, r) + &usually(k, parts), next.clone());
         if let Some(repeated) = k.repeated() {
             screen.add(Section::Slow, Level::Bad, repeated, next);
         }
@@ -56,28 +54,26 @@ pub(super) fn slow(screen: &mut Screen<'_>, parts: &Parts) {
     }
 }
 
-/// Why the slow ones of a kind are slow. Where they are like all others, there is no slow one: then what all of them take
-/// their time for. `None` where nothing could be looked at.
+/// Why the slow ones of a kind are slow. `None` where nothing could be looked at.
 fn compared(k: &why::KindView) -> Option<String> {
-    if k.slow.count == 0 || k.typical.count == 0 {
-        return None;
+    (k.slow.count > 0 && k.typical.count > 0).then(|| k.sentence.clone())
+}
+
+/// What a typical request of a kind spends its time on, where one thing takes much of it.
+fn usually(k: &KindView, parts: &Parts) -> String {
+    let Part::Answer(why) = &parts.why else { return String::new() };
+    let of_kind = why.kinds.iter().find(|w| w.kind == k.asked && w.service == k.service);
+    let told =
+        of_kind.filter(|w| w.typical.unlike().is_none()).and_then(|w| Some((w.typical.mean_ns, w.usual.as_ref()?)));
+    match told.filter(|(mean_ns, usual)| usual.is_known() && usual.mean_ns.saturating_mul(LARGEST_OF) >= *mean_ns) {
+        Some((mean_ns, usual)) => format!(
+            " Of the {} of a typical one, {} are {}.",
+            units::duration(mean_ns),
+            units::duration(usual.mean_ns),
+            usual.text
+        ),
+        None => String::new(),
     }
-    if k.more_ns.unsigned_abs() as f64 > ALIKE * k.typical.mean_ns as f64 {
-        return Some(k.sentence.clone());
-    }
-    let mut text = format!(
-        "All {} requests {} at {} take about equally long: {} on average, {} {}.",
-        units::count(k.requests),
-        k.kind,
-        k.service,
-        units::duration(k.typical.mean_ns),
-        k.slow.label,
-        units::duration(k.slow.mean_ns),
-    );
-    if let Some(most) = k.differences.iter().max_by_key(|d| d.typical_ns).filter(|d| d.typical_ns > 0) {
-        let _ = write!(text, " Of that, {} are {}.", units::duration(most.typical_ns), most.text);
-    }
-    Some(text)
 }
 
 /// The kind that most time went to, and where.

@@ -38,6 +38,11 @@ pub(super) fn kind_view(
         differences,
         rest_ns: c.rest_ns,
         calls: c.calls.iter().map(calls_view).collect(),
+        usual: c.usual.as_ref().map(|d| UsualView {
+            cause: d.what.cause.name(),
+            text: words::text(d, d.parts.first().map(|p| &p.detail)),
+            mean_ns: d.slow_ns,
+        }),
         next,
     };
     view.sentence = sentence(&view, words);
@@ -65,6 +70,7 @@ pub(super) fn group_view(g: &Group, label: String) -> GroupView {
         max_ns: g.durations.max(),
         all_mean_ns: (g.answered.count() > 0).then(|| g.answered.mean()),
         failed: g.failed,
+        abandoned: g.abandoned,
         incomplete: g.left_out.incomplete,
         unanswered: g.left_out.unanswered,
     }
