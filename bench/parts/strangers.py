@@ -22,6 +22,25 @@ def awake(place):
     return place.start("awake", [PYTHON, CODE / "awake.py"], port, **env)
 
 
+def handed(how):
+    """A service whose child does the work, and is asked by what bears no message."""
+
+    def start(place):
+        port = free_port()
+        return place.start("handed", [SYSTEM_PYTHON, CODE / "handed.py", port, place.log, place.plain("down"), how], port)
+
+    return start
+
+
+def beanstalk(place):
+    """A service whose requests put jobs into beanstalkd, whose protocol nobody reads, and wait for the answers of a worker."""
+    queue, port, worker, down = free_port(), free_port(), free_port(), place.plain("down")
+    place.start("beanstalkd", [find("beanstalkd"), "-l", "127.0.0.1", "-p", queue], queue)
+    line = [SYSTEM_PYTHON, CODE / "beanstalk.py"]
+    place.start("worker", [*line, worker, place.at / "worker.log", down, queue, "worker"], worker)
+    return place.start("web", [*line, port, place.log, down, queue], port)
+
+
 def beside(place, name, line, ready, **env):
     """Starts a program without a port, such as a worker of a queue, and waits until it says that it is ready."""
     said = place.at / f"{name}.log"
@@ -187,6 +206,8 @@ def cowboy(place):
 
 
 MORE = {
+    **{f"handed-{how}": ([str(SYSTEM_PYTHON)], handed(how)) for how in ("datagrams", "messages", "memory")},
+    "beanstalkd": (["beanstalkd"], beanstalk),
     "rails": (["puma", "sidekiq", "redis-server", DATABASE, f"{GEMS}/rails-*"], rails),
     "lua": (["/usr/share/lua/5.1/nginx/redis.lua", f"{MODULES}/ngx_http_lua_module.so", "redis-server"], lua),
     "balanced": (["apache2"], balanced),
