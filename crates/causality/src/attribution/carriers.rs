@@ -10,12 +10,55 @@ const MARGIN: u64 = 4;
 /// Most threads of a process that are told apart; those beyond are done when they have the answer.
 const THREADS_MAX: usize = 4096;
 
+/// Who has an answer or a job, and since when.
+#[derive(Default)]
+struct AtIt {
+    since: FxHashMap<TaskId, MonoNs>,
+    /// The same in order of time. Some of them are done, or began anew; the last one is not.
+    order: Vec<(MonoNs, TaskId)>,
+}
+
+impl AtIt {
+    fn since(&self, thread: TaskId) -> Option<MonoNs> {
+        self.since.get(&thread).copied()
+    }
+
+    fn begins(&mut self, thread: TaskId, at: MonoNs) {
+        if self.since.len() >= THREADS_MAX && !self.since.contains_key(&thread) {
+            return;
+        }
+        self.since.insert(thread, at);
+        // rows come nearly in order of time
+        let place = self.order.iter().rposition(|o| o.0 <= at).map_or(0, |p| p + 1);
+        self.order.insert(place, (at, thread));
+        self.tidy();
+    }
+
+    fn ends(&mut self, thread: TaskId) -> Option<MonoNs> {
+        let since = self.since.remove(&thread);
+        self.tidy();
+        since
+    }
+
+    /// Since when the last one is at it.
+    fn last(&self) -> Option<MonoNs> {
+        self.order.last().map(|o| o.0)
+    }
+
+    fn tidy(&mut self) {
+        let is_at_it = |since: &FxHashMap<_, _>, o: &(MonoNs, TaskId)| since.get(&o.1) == Some(&o.0);
+        while self.order.pop_if(|o| !is_at_it(&self.since, o)).is_some() {}
+        if self.order.len() > 2 * self.since.len() + 16 {
+            self.order.retain(|o| is_at_it(&self.since, o));
+        }
+    }
+}
+
 /// Those of one process. A thread has left what it got when it sleeps or calls next; that it sleeps shows only when it wakes. Until then
 /// it may still be at it, for a few times as long as any was before.
 #[derive(Default)]
 pub(super) struct Carriers {
-    /// Who has an answer or a job, and since when.
-    at_it: FxHashMap<TaskId, MonoNs>,
+    at_it: AtIt,
     /// Who was ever given a job.
     workers: FxHashSet<TaskId>,
     /// When one had left what it got, last.
@@ -30,9 +73,7 @@ impl Carriers {
     /// A thread reads an answer.
     pub(super) fn heard(&mut self, thread: TaskId, at: MonoNs) {
         self.left = self.left.max(at);
-        if self.at_it.len() < THREADS_MAX {
-            self.at_it.insert(thread, at);
-        }
+        self.at_it.begins(thread, at);
     }
 
     /// A thread calls.
@@ -43,26 +84,23 @@ impl Carriers {
     /// A wait of a thread is over. `is_given`: a task that takes requests let it go on, and it takes none itself.
     pub(super) fn waited(&mut self, r: &WaitRow, is_given: bool) {
         self.sees_sleeps = true;
-        let is_since = |heard: &MonoNs| r.blocked >= *heard;
-        if r.cause == EndedBy::Preempted {
+        match self.at_it.since(r.task).filter(|&heard| r.blocked >= heard) {
             // meanwhile it was at nothing
-            if let Some(heard) = self.at_it.get_mut(&r.task).filter(|heard| is_since(heard)) {
-                *heard = (*heard).max(r.at);
-            }
-        } else if self.at_it.get(&r.task).is_some_and(is_since) {
-            self.is_done(r.task, r.blocked);
+            Some(heard) if r.cause == EndedBy::Preempted => self.at_it.begins(r.task, heard.max(r.at)),
+            Some(_) => self.is_done(r.task, r.blocked),
+            None => {}
         }
         if is_given && self.workers.len() < THREADS_MAX {
             self.workers.insert(r.task);
         }
         // it goes on with the job, whatever ended a wait amid that
-        if r.cause != EndedBy::Preempted && self.at_it.len() < THREADS_MAX && self.workers.contains(&r.task) {
-            self.at_it.insert(r.task, r.at);
+        if r.cause != EndedBy::Preempted && self.workers.contains(&r.task) {
+            self.at_it.begins(r.task, r.at);
         }
     }
 
     fn is_done(&mut self, thread: TaskId, at: MonoNs) {
-        if let Some(heard) = self.at_it.remove(&thread).filter(|_| self.sees_sleeps) {
+        if let Some(heard) = self.at_it.ends(thread).filter(|_| self.sees_sleeps) {
             self.left = self.left.max(at);
             self.longest = self.longest.max(at.0.saturating_sub(heard.0));
         }
@@ -74,8 +112,9 @@ impl Carriers {
             return self.left;
         }
         let may_take = if self.longest == 0 { u64::MAX } else { self.longest.saturating_mul(MARGIN) };
-        let at_it = self.at_it.values().map(|heard| MonoNs(heard.0.saturating_add(may_take).min(at.0.max(heard.0))));
-        at_it.max().unwrap_or_default().max(self.left)
+        // of all that are at it, the one that began last may leave something last
+        let at_it = self.at_it.last().map(|heard| MonoNs(heard.0.saturating_add(may_take).min(at.0.max(heard.0))));
+        at_it.unwrap_or_default().max(self.left)
     }
 }
 
@@ -107,6 +146,21 @@ mod tests {
         assert_eq!(until(&c, 9000), 5200);
         c.called(TaskId(2), MonoNs(5010));
         assert_eq!(until(&c, 9000), 5010);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_last_one_at_it_is_found_whatever_ends_or_begins_anew(
+            steps in proptest::collection::vec((0u32..6, 0u64..50, proptest::bool::ANY), 0..200),
+        ) {
+            let mut a = AtIt::default();
+            for (n, (thread, late, ends)) in steps.into_iter().enumerate() {
+                let thread = TaskId(thread);
+                if ends { _ = a.ends(thread) } else { a.begins(thread, MonoNs(10 * n as u64 + late)) }
+                proptest::prop_assert_eq!(a.last(), a.since.values().copied().max());
+                proptest::prop_assert!(a.order.len() <= 2 * a.since.len() + 16);
+            }
+        }
     }
 
     #[test]
