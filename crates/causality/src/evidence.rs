@@ -292,8 +292,9 @@ impl Missing {
                 "only the program's own memory tells: record with fewer requests at once, or give its pools more connections"
             }
             Missing::PickUp => {
-                "`wakepath run --isolate=process`; where threads take up work for one request at a time, a longer recording shows it; \
-                 where they open connections for a pool, begin to record when it has them"
+                "restart the service under `wakepath run --isolate=process`, which gives it one input at a time (it cannot enter Go and \
+                 static programs, and does not help where a thread does the work of several requests at once); if threads open connections \
+                 for a pool, begin to record when it has them"
             }
             Missing::Heard => "switch io_uring off in the service, or record its callers and callees too",
         }

@@ -66,9 +66,9 @@ pub enum BackendFlag {
     Auto,
     /// Socket tracepoints, and tracepoints of single system calls (Linux 6.7, x86-64)
     Calls,
-    /// Socket tracepoints (Linux 6.3); every process pays about 60 ns a system call
+    /// Socket tracepoints (Linux 6.3); every process pays 60 to 100 ns a system call
     SocketHooks,
-    /// System call exits (Linux 5.12)
+    /// System call exits (Linux 6.1)
     Syscalls,
 }
 
