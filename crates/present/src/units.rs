@@ -79,6 +79,11 @@ pub fn wall(ns: i64) -> String {
     format!("{:.3}", jiff::Timestamp::from_nanosecond(ns.into()).unwrap_or_default())
 }
 
+/// The same with nanoseconds: `2026-11-21T04:55:12.345678901Z`.
+pub fn wall_ns(ns: i64) -> String {
+    format!("{:.9}", jiff::Timestamp::from_nanosecond(ns.into()).unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
