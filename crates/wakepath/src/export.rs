@@ -29,6 +29,8 @@ use wakepath_present::units::counted;
 
 /// Bytes that are written together.
 const BUFFER: usize = 1 << 18;
+/// What is wrong where a form of several files has no place.
+const NEEDS_FOLDER: &str = "clickhouse is a folder of files: give -o DIR";
 
 /// What was exported.
 #[derive(Default)]
@@ -40,6 +42,8 @@ struct Exported {
     parts: Vec<String>,
     /// Not all that should have been was delivered.
     is_short: bool,
+    /// What to do with it, for people; said last.
+    next: Option<String>,
 }
 
 /// What is exported, and what is known of it.
@@ -93,6 +97,9 @@ pub fn run(args: &ExportArgs) -> Result<i32> {
     if touched {
         tell!("wakepath: data loss may affect it: wakepath info {}", dirs[0].display());
     }
+    if let Some(next) = &exported.next {
+        tell!("wakepath: {next}");
+    }
     let is_short = touched || exported.incomplete > 0 || exported.is_short;
     Ok(if args.strict && is_short { output::ANSWERED_WITH_LOSSES } else { output::ANSWERED })
 }
@@ -122,7 +129,7 @@ fn check(args: &ExportArgs) {
         says("--capture is for --to pcapng");
     }
     if args.to == Form::Clickhouse && args.output.is_none() {
-        says("clickhouse is a folder of files: give -o DIR");
+        says(NEEDS_FOLDER);
     }
     let is_binary = matches!(args.to, Form::Perfetto | Form::Pprof | Form::Pcapng) || args.protobuf;
     if is_binary && args.output.is_none() && io::stdout().is_terminal() {
@@ -232,7 +239,7 @@ impl Source<'_> {
             Form::Prometheus => self.write_prometheus(out),
             Form::Folded | Form::Pprof => self.write_flame(out),
             Form::Pcapng => self.write_packets(out),
-            Form::Clickhouse => bail!("clickhouse is a folder of files: give -o DIR"),
+            Form::Clickhouse => bail!(NEEDS_FOLDER),
         }
     }
 

@@ -1,6 +1,7 @@
 -- Questions to the tables of `wakepath export --to clickhouse`. Run all: clickhouse-client --queries-file queries.sql
 
--- 1. Slow because of what: what the slowest 5 % of each kind of request spent more time on than the others, on average.
+-- 1. Slow because of what: what the slowest 5 % of each kind of request spent more time on than the others, on average. Like
+-- `wakepath why`, it leaves out kinds with fewer than 8 others.
 WITH
     known AS
     (
@@ -45,13 +46,13 @@ FROM
     ARRAY JOIN CriticalPath AS path
 ) AS parts
 INNER JOIN kinds USING (ServiceName, SpanName)
-WHERE slow_requests > 0 AND other_requests > 0
+WHERE slow_requests > 0 AND other_requests >= 8
 GROUP BY ServiceName, SpanName, cause, service, host
 ORDER BY more_ns DESC
 LIMIT 20;
 
 -- 2. Which service's waiting grew between two periods, on average for each request of a kind. Here the periods are the two
--- halves of all that is loaded; put your own moment in its place.
+-- halves of all that is loaded; put your own moment in its place. Kinds with fewer than 8 requests before it are left out.
 WITH
     (
         SELECT fromUnixTimestamp64Nano(intDiv(min(toUnixTimestamp64Nano(Timestamp)) + max(toUnixTimestamp64Nano(Timestamp)), 2))
@@ -90,7 +91,7 @@ FROM
     WHERE path.Cause NOT IN ('cpu', 'isolation')
 ) AS parts
 INNER JOIN kinds USING (ServiceName, SpanName)
-WHERE requests_before > 0 AND requests_after > 0
+WHERE requests_before >= 8 AND requests_after > 0
 GROUP BY ServiceName, SpanName, service, host, cause
 ORDER BY grew_ns DESC
 LIMIT 20;

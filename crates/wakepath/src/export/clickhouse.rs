@@ -1,7 +1,6 @@
 //! `wakepath export --to clickhouse`: a folder with tables, how to load them, and queries.
 
 use super::{Exported, Source};
-use crate::output::tell;
 use crate::owner;
 use anyhow::{Context as _, Result};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -67,8 +66,8 @@ impl Source<'_> {
         });
         kept.with_context(|| format!("{}: cannot be written", dir.display()))?;
         exported.parts.push(counted(count, "span", "spans"));
-        tell!("wakepath: to load it: cd {} && clickhouse-client --queries-file schema.sql load.sql", dir.display());
-        tell!("wakepath: queries.sql there has questions to start with");
+        let load = "clickhouse-client --queries-file schema.sql load.sql";
+        exported.next = Some(format!("to load it: cd {} && {load}; then ask it queries.sql", dir.display()));
         Ok(exported)
     }
 }
