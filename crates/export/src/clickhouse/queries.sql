@@ -30,9 +30,10 @@ SELECT
     intDiv(sumIf(ns, request_ns < limit_ns), any(other_requests)) AS other_ns,
     toInt64(slow_ns) - toInt64(other_ns) AS more_ns,
     any(limit_ns) AS slow_from_ns,
-    -- of its longest part in one request: what was waited for, and who held or sent that, or was waited for
+    -- of its longest part in one request: what was waited for, who held or sent that, or was waited for, and what else is known
     argMax(object, ns) AS longest_for,
-    argMax(by, ns) AS longest_by
+    argMax(by, ns) AS longest_by,
+    argMax(reason, ns) AS longest_reason
 FROM
 (
     SELECT
@@ -41,7 +42,8 @@ FROM
         path.Cause AS cause, path.Service AS service, path.Host AS host,
         path.Duration AS ns,
         path.Object AS object,
-        path.By AS by
+        path.By AS by,
+        path.Reason AS reason
     FROM known
     ARRAY JOIN CriticalPath AS path
 ) AS parts
