@@ -158,3 +158,21 @@ fn keep_longest(longest: &mut Vec<(u64, u32, Slice, Cause)>) {
     longest.sort_by_key(|(ns, _, s, _)| (Reverse(*ns), s.from));
     longest.truncate(TOLD_MAX);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_without_room_keeps_its_time_and_cause() {
+        let what = What { cause: Cause::Lock, service: "store".into(), host: "web".into() };
+        let by = |name: &str| Detail { by: Some(name.into()), reason: None, ..without_details(State::Lock) };
+        let mut spent = Spent::default();
+        assert_eq!(spent.add(what.clone(), by("a"), 10, true), 1);
+        assert_eq!(spent.add(what.clone(), by("a"), 5, false), 0, "it has a part already");
+        assert_eq!(spent.add(what.clone(), by("b"), 3, false), 1);
+        assert_eq!(spent.add(what.clone(), by("c"), 4, false), 0);
+        let expected = [((what.clone(), by("a")), (15, 2)), ((what, without_details(State::Lock)), (7, 2))];
+        assert_eq!(spent.parts, BTreeMap::from(expected));
+    }
+}
