@@ -30,6 +30,17 @@ pub enum End {
 }
 
 impl End {
+    /// As answers name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            End::Answered => "answered",
+            End::ClientLeft => "client_left",
+            End::Reset => "reset",
+            End::Cut => "cut",
+            End::Unfinished => "unfinished",
+        }
+    }
+
     /// Of a request by its exchange. A client that closes its end leaves, even where the server's attempt to reply is then reset.
     pub fn of(e: &Exchange) -> End {
         match e {
@@ -90,27 +101,30 @@ pub fn each(folder: &Folder, names: &Names<'_>, index: Option<&Index>, selection
         let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has(&r, p, names)) else { return };
         kept.add(placed.duration_ns, r.id, || {
             let largest = reader.as_ref().and_then(|(recording, reader)| largest(recording, reader, &r));
-            one(&r, placed, largest)
+            One::new(&r, &placed, largest)
         });
     };
     wakepath_causality::reconstruct(folder, take, |_, _, _, _| {});
     kept.into_each()
 }
 
-fn one(r: &Request, placed: Placed, largest: Option<(What, u64)>) -> One {
-    let root = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).map(|h| &h.exchange);
-    let end = root.map_or(End::Answered, End::of);
-    One {
-        id: r.id,
-        began: placed.began,
-        duration_ns: placed.duration_ns,
-        kind: placed.kind,
-        status: root.map_or(0, |e| e.content.status),
-        failed: root.filter(|e| e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::OneWay)).and_then(failed),
-        end,
-        complete: r.is_complete(),
-        spans: r.spans.len() as u32,
-        largest,
+impl One {
+    /// From a request, and what most of its critical path went to, where that is known.
+    pub fn new(r: &Request, placed: &Placed, largest: Option<(What, u64)>) -> One {
+        let root = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).map(|h| &h.exchange);
+        let end = root.map_or(End::Answered, End::of);
+        One {
+            id: r.id,
+            began: placed.began,
+            duration_ns: placed.duration_ns,
+            kind: placed.kind.clone(),
+            status: root.map_or(0, |e| e.content.status),
+            failed: root.filter(|e| e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::OneWay)).and_then(failed),
+            end,
+            complete: r.is_complete(),
+            spans: r.spans.len() as u32,
+            largest,
+        }
     }
 }
 

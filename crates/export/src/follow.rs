@@ -5,7 +5,7 @@
 //! recording never shows is no habit, so links rest on none.
 
 use crate::push::{Push, PushError};
-use crate::trace::{Paths, Trace, Traces, span_id};
+use crate::trace::{Paths, Tells, Trace, Traces, span_id};
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::io;
@@ -254,7 +254,7 @@ impl Sender {
         let names = Names::read(&folder);
         let index = Index::open(&folder, &self.dirs)?;
         let recording = Recording { folder: &folder, index: &index, names: &names };
-        let paths = (index.wait_count() > 0).then(|| Paths::new(recording, false));
+        let paths = (index.wait_count() > 0).then(|| Paths::new(recording, Tells::default()));
         let traces = Traces::new(&names, folder.timeline(), paths);
         let settled = if is_last { MonoNs(u64::MAX) } else { MonoNs(end.0.saturating_sub(SETTLE_NS)) };
         let mut from = settled.min(end);

@@ -2,6 +2,7 @@
 //! with the length of a recording. Ids depend on the recording alone, so that an export made twice is the same.
 #![deny(missing_docs)]
 
+pub mod clickhouse;
 pub mod folded;
 pub mod follow;
 pub mod jaeger;

@@ -45,7 +45,7 @@ fn kind(side: Side) -> u64 {
 }
 
 /// Times before 1970 there are none of.
-fn unix_ns(ns: i64) -> u64 {
+pub(crate) fn unix_ns(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)
 }
 
@@ -81,7 +81,7 @@ pub fn json(trace: &Trace) -> serde_json::Value {
 }
 
 /// What is known of a group of spans.
-fn resource((service, host, placement): Origin<'_>) -> Vec<Attribute> {
+pub(crate) fn resource((service, host, placement): Origin<'_>) -> Vec<Attribute> {
     let text = |text: &str| Value::Text(text.to_owned());
     let mut attributes = vec![("service.name".into(), text(service)), ("host.name".into(), text(host))];
     attributes.extend_from_slice(placement);

@@ -9,15 +9,17 @@ mod attributes;
 mod paths;
 
 pub use attributes::{Attribute, Value};
-pub use paths::Paths;
+pub use paths::{Paths, Tells, Untold};
 
 use attributes::{Attributes, addresses, asked, ending, placement};
 use fnv::FnvHasher;
 use paths::Spent;
+use std::cmp::Reverse;
 use std::hash::Hasher as _;
 use wakepath_analysis::causes::Cause;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::spans::{Timed, evidence, lay_out};
+use wakepath_analysis::why::{Detail, What};
 use wakepath_causality::path::{Half, Request, Span};
 use wakepath_model::clock::Timeline;
 use wakepath_model::ids::{HostId, MonoNs};
@@ -98,6 +100,21 @@ pub struct Trace {
     pub spans: Vec<TraceSpan>,
 }
 
+/// A part of a request's critical path: its intervals that are alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPart {
+    /// The span of its trace in whose time they lie.
+    pub span: u64,
+    /// What they were spent on.
+    pub what: What,
+    /// What is known besides.
+    pub detail: Detail,
+    /// How long they are together (ns).
+    pub ns: u64,
+    /// How many they are.
+    pub intervals: u64,
+}
+
 /// Id of the trace of a request.
 pub fn trace_id(request: u64) -> [u8; 16] {
     let mut id = [0; 16];
@@ -147,8 +164,14 @@ impl<'a> Traces<'a> {
 
     /// The trace of a request.
     pub fn of(&self, r: &Request) -> Trace {
+        self.with_parts(r).0
+    }
+
+    /// The trace of a request, and what its critical path went to, the largest part first: none where its [`Paths`] tell no parts,
+    /// or why that is not known.
+    pub fn with_parts(&self, r: &Request) -> (Trace, Result<Vec<PathPart>, Untold>) {
         let timed = lay_out(r);
-        let spent = self.paths.as_ref().map_or_else(Vec::new, |p| p.spent(r));
+        let mut spent = self.paths.as_ref().map_or(Err(Untold::NoWaits), |p| p.spent(r));
         // the innermost side of each span: whose children its calls are
         let mut inner: Vec<Option<u64>> = vec![None; r.spans.len()];
         let mut spans = Vec::with_capacity(2 * r.spans.len());
@@ -179,10 +202,11 @@ impl<'a> Traces<'a> {
             }
             inner[t.index as usize] = parent;
             if let Some(last) = spans.last_mut() {
-                self.describe(r, s, t, last, spent.get(t.index as usize));
+                self.describe(r, s, t, last, spent.as_ref().ok().and_then(|spent| spent.get(t.index as usize)));
             }
         }
-        Trace { id: trace_id(r.id), spans }
+        let parts = spent.as_mut().map(|spent| parts(spent, &inner)).map_err(|untold| *untold);
+        (Trace { id: trace_id(r.id), spans }, parts)
     }
 
     fn between(&self, host: HostId, from: MonoNs, to: MonoNs) -> (i64, i64) {
@@ -265,6 +289,17 @@ impl<'a> Traces<'a> {
         span.happened.sort_by_key(|h| h.at_ns);
         span.attributes = a.0;
     }
+}
+
+/// What spans' times went to, the largest part first; `inner`: each span's own side.
+fn parts(spent: &mut [Spent], inner: &[Option<u64>]) -> Vec<PathPart> {
+    let mut out = Vec::new();
+    for (spent, inner) in spent.iter_mut().zip(inner) {
+        let part = |((what, detail), (ns, intervals))| Some(PathPart { span: (*inner)?, what, detail, ns, intervals });
+        out.extend(std::mem::take(&mut spent.parts).into_iter().filter_map(part));
+    }
+    out.sort_by_key(|p| Reverse(p.ns));
+    out
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::text::{Style, Tint, wrap};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
-use wakepath_analysis::each::{Each, End, One};
+use wakepath_analysis::each::{Each, One};
 use wakepath_model::defects::Answer;
 
 /// What most of a request's critical path went to.
@@ -74,13 +74,7 @@ impl OneView {
             duration_ns: one.duration_ns,
             status: one.status,
             failed: one.failed,
-            end: match one.end {
-                End::Answered => "answered",
-                End::ClientLeft => "client_left",
-                End::Reset => "reset",
-                End::Cut => "cut",
-                End::Unfinished => "unfinished",
-            },
+            end: one.end.name(),
             complete: one.complete,
             spans: one.spans,
             largest: one.largest.as_ref().map(|(what, ns)| LargestView {

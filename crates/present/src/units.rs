@@ -79,6 +79,11 @@ pub fn wall(ns: i64) -> String {
     format!("{:.3}", jiff::Timestamp::from_nanosecond(ns.into()).unwrap_or_default())
 }
 
+/// The same with nanoseconds: `2026-11-21T04:55:12.345678901Z`.
+pub fn wall_ns(ns: i64) -> String {
+    format!("{:.9}", jiff::Timestamp::from_nanosecond(ns.into()).unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +136,7 @@ mod tests {
         ] {
             assert_eq!(wall(ns), text);
         }
+        assert_eq!(wall_ns(1_700_000_000_123_456_789), "2023-11-14T22:13:20.123456789Z");
+        assert_eq!(wall_ns(1), "1970-01-01T00:00:00.000000001Z");
     }
 }

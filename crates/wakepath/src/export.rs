@@ -1,5 +1,6 @@
 //! `wakepath export`.
 
+mod clickhouse;
 mod packets;
 
 use crate::cli::{ExportArgs, Form, usage_error};
@@ -17,7 +18,7 @@ use wakepath_analysis::why::Recording;
 use wakepath_causality::path::Request;
 use wakepath_export::perfetto::tasks::{self, InFlight, Window};
 use wakepath_export::push::Push;
-use wakepath_export::trace::{Paths, Traces};
+use wakepath_export::trace::{Paths, Tells, Traces};
 use wakepath_export::{folded, jaeger, otlp, perfetto, pprof, prometheus};
 use wakepath_graph::Index;
 use wakepath_model::defects::Answer;
@@ -28,6 +29,8 @@ use wakepath_present::units::counted;
 
 /// Bytes that are written together.
 const BUFFER: usize = 1 << 18;
+/// What is wrong where a form of several files has no place.
+const NEEDS_FOLDER: &str = "clickhouse is a folder of files: give -o DIR";
 
 /// What was exported.
 #[derive(Default)]
@@ -39,6 +42,8 @@ struct Exported {
     parts: Vec<String>,
     /// Not all that should have been was delivered.
     is_short: bool,
+    /// What to do with it, for people; said last.
+    next: Option<String>,
 }
 
 /// What is exported, and what is known of it.
@@ -75,9 +80,10 @@ pub fn run(args: &ExportArgs) -> Result<i32> {
     if args.to == Form::Pcapng && args.capture.is_empty() {
         bail!("{}", source.without_packets());
     }
-    let exported = match &args.endpoint {
-        Some(url) => source.push(url)?,
-        None => to_file(args, |out| source.write(out))?,
+    let exported = match (&args.endpoint, &args.output) {
+        (Some(url), _) => source.push(url)?,
+        (None, Some(dir)) if args.to == Form::Clickhouse => source.write_tables(dir)?,
+        (None, _) => to_file(args, |out| source.write(out))?,
     };
     if let Some(index) = &index {
         folders::whole(index, dirs)?;
@@ -90,6 +96,9 @@ pub fn run(args: &ExportArgs) -> Result<i32> {
     let touched = losses::touch(&losses, &[Answer::Requests, Answer::CriticalPath]);
     if touched {
         tell!("wakepath: data loss may affect it: wakepath info {}", dirs[0].display());
+    }
+    if let Some(next) = &exported.next {
+        tell!("wakepath: {next}");
     }
     let is_short = touched || exported.incomplete > 0 || exported.is_short;
     Ok(if args.strict && is_short { output::ANSWERED_WITH_LOSSES } else { output::ANSWERED })
@@ -108,7 +117,7 @@ fn check(args: &ExportArgs) {
         says("--no-exemplars is for --to prometheus");
     }
     if args.request.is_some() && matches!(args.to, Form::Folded | Form::Pprof | Form::Prometheus) {
-        says("one request is no sum: --request is for otlp, jaeger, perfetto and pcapng");
+        says("one request is no sum: --request is for otlp, jaeger, clickhouse, perfetto and pcapng");
     }
     if !args.which.is_all() && (args.to != Form::Perfetto || args.request.is_some()) {
         says("--task, --search and --host are for --to perfetto without --request");
@@ -118,6 +127,9 @@ fn check(args: &ExportArgs) {
     }
     if args.to != Form::Pcapng && !args.capture.is_empty() {
         says("--capture is for --to pcapng");
+    }
+    if args.to == Form::Clickhouse && args.output.is_none() {
+        says(NEEDS_FOLDER);
     }
     let is_binary = matches!(args.to, Form::Perfetto | Form::Pprof | Form::Pcapng) || args.protobuf;
     if is_binary && args.output.is_none() && io::stdout().is_terminal() {
@@ -175,7 +187,8 @@ impl Source<'_> {
     }
 
     fn traces(&self) -> Traces<'_> {
-        Traces::new(self.names, self.folder.timeline(), self.recording().map(|r| Paths::new(r, self.args.waits)))
+        let tells = Tells { longest: self.args.waits, parts: self.args.to == Form::Clickhouse };
+        Traces::new(self.names, self.folder.timeline(), self.recording().map(|r| Paths::new(r, tells)))
     }
 
     /// Gives the requests that are exported, one after the other; what is left over where a write failed is not read on.
@@ -226,6 +239,7 @@ impl Source<'_> {
             Form::Prometheus => self.write_prometheus(out),
             Form::Folded | Form::Pprof => self.write_flame(out),
             Form::Pcapng => self.write_packets(out),
+            Form::Clickhouse => bail!(NEEDS_FOLDER),
         }
     }
 

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 
-/// Convert requests for other tools: OpenTelemetry, Jaeger, Perfetto, Prometheus, flame graphs, pprof
+/// Convert requests for other tools: OpenTelemetry, Jaeger, ClickHouse, Perfetto, Prometheus, flame graphs, pprof
 ///
 /// Traces have a span for each watched side of each call, with its time on the critical path by cause; with --waits also its
 /// longest waits as events. Attributes say what is not known. A call that several requests could have made is a trace of its
@@ -20,6 +20,7 @@ Examples:
   wakepath export shop --to otlp -o shop.jsonl                   for a collector's file receiver
   wakepath export shop --to otlp --endpoint http://localhost     to a collector; grpc:// works too
   wakepath export shop --to jaeger --longer-than 50ms > slow.json   for Jaeger's page
+  wakepath export shop --to clickhouse -o shop-tables            tables, and queries for them
   wakepath export shop --to perfetto --request slowest -o a.pftrace  for ui.perfetto.dev
   wakepath export shop --to perfetto --from +2s --until +2.5s --search postgres -o b.pftrace
   wakepath export shop --to folded | flamegraph.pl > flame.svg   where critical paths went
@@ -33,7 +34,7 @@ pub struct ExportArgs {
     /// The form
     #[arg(long, value_enum, value_name = "FORM")]
     pub to: Form,
-    /// The file to write or replace; by default standard output
+    /// The file to write or replace; by default standard output. With clickhouse: the folder
     #[arg(short, long, value_name = "FILE", conflicts_with = "endpoint")]
     pub output: Option<PathBuf>,
     /// With otlp: send to a collector: http://HOST (port 4318 unless it says another), or grpc://HOST (4317)
@@ -42,7 +43,7 @@ pub struct ExportArgs {
     /// With otlp: protocol buffers instead of JSON
     #[arg(long, conflicts_with = "endpoint")]
     pub protobuf: bool,
-    /// With otlp, jaeger and perfetto: add the longest waits of each request as events
+    /// With otlp, jaeger, clickhouse and perfetto: add the longest waits of each request as events
     #[arg(long)]
     pub waits: bool,
     /// With folded: two numbers for each stack: its time in the other requests, scaled to the same count, and in the selected ones
@@ -87,6 +88,8 @@ pub enum Form {
     Otlp,
     /// The JSON that Jaeger's page takes
     Jaeger,
+    /// A folder of tables: OpenTelemetry's spans, and what each request's time went to
+    Clickhouse,
     /// A trace with requests, tasks and wake-ups
     Perfetto,
     /// OpenMetrics: rates, errors and durations, with exemplars
