@@ -58,13 +58,16 @@ static __always_inline struct followed *emit_clear(struct task_struct *task, str
 	struct place p = { .buffer = clear->buffer };
 	u32 bytes = clear->bytes;
 	struct moved m = { .flow = f->id, .bytes = bytes, .seq_end = clear->record, .flags = OPF_PLAIN | clear->flags, .op = clear->op, .class = SC_READ };
-	bool is_body = moves_body(f, &m);
+	bool is_body;
 	u32 head = 0, size;
 	u64 position;
 	struct followed *frames = 0;
 	struct wp_op *r;
 
-	if (!is_body && !f->quiet && f->captured < cfg_head_bytes)
+	is_body = moves_body(f, &m);
+	/* that nobody can read the flow, the recorder may have found before it learned of the plaintext */
+	f->quiet = 0;
+	if (!is_body && f->captured < cfg_head_bytes)
 		head = head_of(f, &m, &p);
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
