@@ -366,7 +366,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	u64 position;
 	bool is_body;
 
-	tls_moves(f, m->flow, m->bytes);
+	tls_moves(f, m->flow, m->bytes, m->op);
 	is_body = moves_body(f, m);
 	if (!is_alone(f, m, is_body)) {
 		if (emit_whole(f, m, now, is_body))

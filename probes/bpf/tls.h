@@ -37,7 +37,8 @@ struct {
 struct tls_session {
 	/* What its plaintext says: as of a connection without TLS, of which it has the id. */
 	struct flow_state plain;
-	struct followed frames;
+	/* received, sent: Go does both at once */
+	struct followed frames[2];
 };
 
 struct {
@@ -46,6 +47,24 @@ struct {
 	__type(key, struct owned_key);
 	__type(value, struct tls_session);
 } tls_sessions SEC(".maps");
+
+/* Go's crypto/tls: a goroutine reads a record. */
+struct go_tls_record {
+	u64 session;
+	u32 bytes; /* that it needs now: the header, then the record with its header */
+	u32 inner; /* reads of other sessions that this one makes */
+	u8 is_open; /* it may be reading from the connection */
+	u8 is_tunnel; /* its bytes go through another session */
+	u8 pad[6];
+};
+
+/* By where the goroutine is in memory: it may wait, and go on on another thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct owned_key);
+	__type(value, struct go_tls_record);
+} go_tls_records SEC(".maps");
 
 /* The beginning of ciphertext that a library put into memory, by which it is found when it is sent: a record's header, and random bytes. */
 struct tls_sent_key {
@@ -126,14 +145,30 @@ __noinline int tls_join(struct flow_state *f, u64 flow, u64 session)
 	return 0;
 }
 
+/* The session for whose record the current thread's goroutine reads from a connection; 0 if there is none. Go's calls of the kernel keep the
+ * goroutine in its register. Code in C may have anything there, but only a goroutine that is amid such a read is in the map. */
+static __always_inline u64 go_tls_session(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owned_key key = { .tgid = task->tgid, .of = GO_G(regs_of(task)) };
+	struct go_tls_record *record = bpf_map_lookup_elem(&go_tls_records, &key);
+
+	return record && record->is_open && !record->is_tunnel ? record->session : 0;
+}
+
 /* The thread moved bytes on a connection amid a call of a TLS library. */
-__noinline int tls_operation(struct flow_state *f, u64 flow)
+__noinline int tls_operation(struct flow_state *f, u64 flow, u32 op)
 {
 	struct tls_call *call = tls_call();
+	u64 session;
 
-	if (!f || !call || call->is_tunnel)
+	if (!f)
 		return 0;
-	return tls_join(f, flow, call->session);
+	if (call)
+		session = call->is_tunnel ? 0 : call->session;
+	else
+		session = op == OP_RECV ? go_tls_session() : 0;
+	return session ? tls_join(f, flow, session) : 0;
 }
 
 /* A thread sends what a library put into memory before. `at`: the first bytes, or where an iovec says that they are. */
@@ -160,10 +195,10 @@ __noinline int tls_is_sent(struct flow_state *f, u64 flow, u64 at, u32 is_iovec)
 }
 
 /* For each operation that is recorded. */
-static __always_inline void tls_moves(struct flow_state *f, u64 flow, s32 bytes)
+static __always_inline void tls_moves(struct flow_state *f, u64 flow, s32 bytes, u8 op)
 {
 	if (tls_probes && f && bytes > 0)
-		tls_operation(f, flow);
+		tls_operation(f, flow, op);
 }
 
 /* Whether what is sent must be looked at, though nobody wants its head. */

@@ -1,4 +1,4 @@
-/* TLS in clear: probes at the calls of OpenSSL, and of what has the same functions (BoringSSL, LibreSSL). */
+/* TLS in clear: probes at the calls of OpenSSL, and of what has the same functions (BoringSSL, LibreSSL); and in Go's crypto/tls. */
 #ifndef WAKEPATH_TLS_PROBES_H
 #define WAKEPATH_TLS_PROBES_H
 
@@ -40,29 +40,39 @@ static __always_inline u64 tls_bytes(struct tls_call *call, s32 result)
 	return moved > call->room ? 0 : moved;
 }
 
+/* Plaintext in the program's memory. */
+struct clear {
+	u64 buffer;
+	u32 bytes;
+	u32 record; /* of the record that it is, with its header; 0 = not known */
+	u16 flags; /* OPF_MORE */
+	u8 op;
+	u8 told; /* CLEAR_RECORD */
+};
+
 /* Writes plaintext down, as an operation on the connection would be. */
-static __always_inline struct followed *emit_clear(struct task_struct *task, struct tls_session *s, struct tls_call *call, u32 bytes, u64 now)
+static __always_inline struct followed *emit_clear(struct task_struct *task, struct tls_session *s, struct clear *clear, u64 now)
 {
 	struct cpu_state *c = this_cpu();
 	struct flow_state *f = &s->plain;
-	struct place p = { .buffer = call->buffer };
-	struct moved m = { .flow = f->id, .bytes = bytes, .op = call->op, .class = SC_READ };
-	bool is_body = moves_body(f, &m);
+	struct place p = { .buffer = clear->buffer };
+	u32 bytes = clear->bytes;
+	struct moved m = { .flow = f->id, .bytes = bytes, .seq_end = clear->record, .flags = OPF_PLAIN | clear->flags, .op = clear->op, .class = SC_READ };
+	bool is_body;
 	u32 head = 0, size;
 	u64 position;
 	struct followed *frames = 0;
 	struct wp_op *r;
 
-	if (!is_body && !f->quiet && f->captured < cfg_head_bytes)
+	is_body = moves_body(f, &m);
+	/* that nobody can read the flow, the recorder may have found before it learned of the plaintext */
+	f->quiet = 0;
+	if (!is_body && f->captured < cfg_head_bytes)
 		head = head_of(f, &m, &p);
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
 	if (!is_body && (f->streams & STREAMS_FRAMED || (f->streams && bytes > HEAD_MAX)))
-		frames = begin_followed(&s->frames, f->id, p.buffer, bytes, m.op | MORE_CLEAR, now);
-	/* more of the same record may come where the caller had room for no more */
-	if (m.op == OP_RECV && bytes == call->room)
-		m.flags |= OPF_MORE;
-	m.flags |= OPF_PLAIN;
+		frames = begin_followed(&s->frames[m.op & 1], f->id, p.buffer, bytes, m.op | MORE_CLEAR, now);
 	size = sizeof(*r) + ((head + 7) & ~7u);
 	r = reserve(c, size, DROP_OP, &position);
 	if (!r) {
@@ -75,8 +85,20 @@ static __always_inline struct followed *emit_clear(struct task_struct *task, str
 	if (head)
 		head = take_head(c, f, &m, &p, r + 1, (position & (cfg_ring_bytes - 1)) + sizeof(*r), head);
 	fill_op(r, task, regs_of(task), &m, head, now);
-	commit(r, position, size, KIND_CLEAR, m.op);
+	commit(r, position, size, KIND_CLEAR, m.op | clear->told);
 	return frames;
+}
+
+/* Plaintext of a session, if its connection is known. */
+static __always_inline void tls_tells(struct task_struct *task, u64 session, struct clear *clear)
+{
+	struct owned_key key = { .tgid = task->tgid, .of = session };
+	struct tls_session *s = session ? bpf_map_lookup_elem(&tls_sessions, &key) : 0;
+
+	if (s)
+		follow(emit_clear(task, s, clear, bpf_ktime_get_ns()), &s->plain);
+	else
+		__sync_fetch_and_add(&tls_unjoined, 1);
 }
 
 /* A call returned. */
@@ -85,8 +107,7 @@ static __always_inline int tls_ends(struct pt_regs *regs)
 	struct task_struct *task = bpf_get_current_task_btf();
 	u64 thread = bpf_get_current_pid_tgid(), bytes;
 	struct tls_call *call = bpf_map_lookup_elem(&tls_calls, &thread);
-	struct owned_key key = { .tgid = task->tgid };
-	struct tls_session *s;
+	struct clear clear = {};
 
 	if (!call)
 		return 0;
@@ -96,12 +117,13 @@ static __always_inline int tls_ends(struct pt_regs *regs)
 	}
 	bytes = tls_bytes(call, RESULT(regs));
 	if (bytes && bytes < 1u << 31) {
-		key.of = call->session;
-		s = call->is_tunnel ? 0 : bpf_map_lookup_elem(&tls_sessions, &key);
-		if (s)
-			follow(emit_clear(task, s, call, bytes, bpf_ktime_get_ns()), &s->plain);
-		else
-			__sync_fetch_and_add(&tls_unjoined, 1);
+		clear.buffer = call->buffer;
+		clear.bytes = bytes;
+		clear.op = call->op;
+		/* more of the same record may come where the caller had room for no more */
+		if (clear.op == OP_RECV && bytes == call->room)
+			clear.flags = OPF_MORE;
+		tls_tells(task, call->is_tunnel ? 0 : call->session, &clear);
 	}
 	bpf_map_delete_elem(&tls_calls, &thread);
 	return 0;
@@ -147,5 +169,81 @@ RUNTIME_PROBE(on_tls_writes_sized, tls_begins(ARG1(regs), ARG2(regs), ARG3(regs)
 RUNTIME_PROBE(on_tls_shakes, tls_begins(ARG1(regs), 0, 0, 0, STACK_AT(regs), 0))
 RUNTIME_RETURN_PROBE(on_tls_returns, tls_ends(regs))
 RUNTIME_PROBE(on_tls_frees, tls_frees(regs))
+
+/* The kind of a record with application data. */
+#define RECORD_DATA 23
+/* Go's length of a slice that is none. */
+#define GO_LENGTH_MAX (1u << 31)
+
+/* Go: a goroutine calls (*Conn).readFromUntil, to read what it lacks of a record from the connection: the session is the first argument, how many
+ * bytes it needs the fourth. */
+static __always_inline int go_tls_reads(u64 goroutine, u64 session, u64 needs)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owned_key key = { .tgid = task->tgid, .of = goroutine };
+	struct go_tls_record *found, record = { .session = session, .bytes = needs, .is_open = 1 };
+
+	if (!watched(task))
+		return 0;
+	found = bpf_map_lookup_elem(&go_tls_records, &key);
+	if (found && found->is_open && found->session != record.session) {
+		found->inner++;
+		found->is_tunnel = 1;
+	} else if (found) {
+		*found = record;
+	} else {
+		bpf_map_update_elem(&go_tls_records, &key, &record, BPF_ANY);
+	}
+	return 0;
+}
+
+/* Go: that call is over, whatever came of it. */
+static __always_inline int go_tls_has_read(u64 goroutine)
+{
+	struct owned_key key = { .tgid = bpf_get_current_pid_tgid() >> 32, .of = goroutine };
+	struct go_tls_record *record = bpf_map_lookup_elem(&go_tls_records, &key);
+
+	if (!record)
+		return 0;
+	if (record->inner)
+		record->inner--;
+	else
+		record->is_open = 0;
+	return 0;
+}
+
+/* Go: (*halfConn).decrypt returned a record's plaintext, and its kind as the fourth result. */
+static __always_inline int go_tls_decrypts(u64 goroutine, u64 buffer, u64 bytes, u8 kind)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owned_key key = { .tgid = task->tgid, .of = goroutine };
+	struct clear clear = { .buffer = buffer, .bytes = bytes, .op = OP_RECV, .told = CLEAR_RECORD };
+	struct go_tls_record *record;
+
+	if (kind != RECORD_DATA || !bytes || bytes >= GO_LENGTH_MAX || !watched(task))
+		return 0;
+	record = bpf_map_lookup_elem(&go_tls_records, &key);
+	if (record)
+		clear.record = record->bytes;
+	/* amid the read of another session it is plaintext of that one's connection */
+	tls_tells(task, record && !record->is_open ? record->session : 0, &clear);
+	return 0;
+}
+
+/* Go: (*Conn).writeRecordLocked, which writes plaintext of a kind as one record or more. Nobody else writes on the connection then. */
+static __always_inline int go_tls_writes(u64 session, u8 kind, u64 buffer, u64 bytes)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct clear clear = { .buffer = buffer, .bytes = bytes, .op = OP_SEND, .told = CLEAR_RECORD };
+
+	if (kind == RECORD_DATA && bytes && bytes < GO_LENGTH_MAX && watched(task))
+		tls_tells(task, session, &clear);
+	return 0;
+}
+
+RUNTIME_PROBE(on_tls_go_reads, go_tls_reads(GO_G(regs), GO_ARG1(regs), GO_ARG4(regs)))
+RUNTIME_PROBE(on_tls_go_has_read, go_tls_has_read(GO_G(regs)))
+RUNTIME_PROBE(on_tls_go_decrypts, go_tls_decrypts(GO_G(regs), GO_ARG1(regs), GO_ARG2(regs), GO_ARG4(regs)))
+RUNTIME_PROBE(on_tls_go_writes, go_tls_writes(GO_ARG1(regs), GO_ARG2(regs), GO_ARG3(regs), GO_ARG4(regs)))
 
 #endif

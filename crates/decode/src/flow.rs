@@ -78,6 +78,8 @@ pub struct Flow {
     plain: [bool; 2],
     state: ProtocolState,
     is_tls: bool,
+    /// It was counted as TLS whose plaintext was not read.
+    is_told_unread: bool,
     known: Option<(Protocol, StrId)>,
     rest: Option<Rest>,
     /// Numbers for the local and the remote address.
@@ -141,6 +143,7 @@ impl Flow {
             plain: [false; 2],
             state: ProtocolState::Listening(Listening::new()),
             is_tls: false,
+            is_told_unread: false,
             known: None,
             rest: None,
             addresses: [0; 2],
@@ -236,6 +239,11 @@ impl Flow {
         self.last_sent = Some(sent);
         let begun = self.listen(id, at, sent, turned, moved, head, sink);
         let Some(dir) = self.dir(sent) else { return };
+        // a client's plaintext may be told only when it reads the server's answer
+        let is_answered = self.is_tls && dir == Dir::ToClient && self.clear.is_none();
+        if is_answered && !std::mem::replace(&mut self.is_told_unread, true) {
+            sink.count(defect::TLS_UNREAD, at);
+        }
         let asker = self.asker();
         if dir == Dir::ToClient && !head.is_empty() {
             self.more_of_reply(id, at, sent, start, head, sink);
@@ -334,9 +342,6 @@ impl Flow {
         }
         self.state = ProtocolState::Known(protocol.make(Boxed));
         self.is_tls = protocol == Protocol::Tls;
-        if self.is_tls && self.clear.is_none() {
-            sink.count(defect::TLS_UNREAD, at);
-        }
         match protocol.about().runs_on {
             RunsOn::Never => {}
             RunsOn::Plainly => sink.runs_on(id, false),

@@ -337,12 +337,13 @@ impl KernelDecoder {
             return m.flow.in_clear(id, at, sink);
         }
         let head = f.tail::<w::Op>(o.head_bytes.into());
-        let sent = o.head.sub & !w::SUB_GOES_ON == w::OP_SEND;
+        let sent = o.head.sub & !(w::SUB_GOES_ON | w::CLEAR_RECORD) == w::OP_SEND;
         let said = Plaintext {
             at,
             sent,
             bytes: o.bytes as u64,
             is_filled: o.flags & w::OPF_MORE != 0,
+            record: (o.head.sub & w::CLEAR_RECORD != 0).then_some(o.seq_end.into()),
             head: head.to_vec(),
             goes_on: o.head.sub & w::SUB_GOES_ON != 0,
         };

@@ -5,12 +5,14 @@
 
 mod channels;
 mod table;
+mod tls;
 mod waits;
 
 use crate::offsets;
 use crate::program::Program;
 use crate::{Point, Probing, Process, Runtime, Unread};
 use table::Functions;
+pub(crate) use tls::places as tls_places;
 use wakepath_wire::{self as w, Runtime as Layout};
 
 const OFFSETS: &str = include_str!("../offsets/go.csv");
@@ -127,10 +129,18 @@ pub(crate) fn probing(process: &Process) -> Option<Probing> {
     Some(Probing { file: format!("/proc/{}/exe", process.tgid).into(), places })
 }
 
-/// After the check for room on the stack, with which such functions begin: `lea -N(%rsp),%r12; cmp 0x10(%r14),%r12; jbe …`.
-/// Anything else is not that function as it is known.
+/// After the check for room on the stack. Anything else is not that function as it is known.
 fn first_push(code: &[u8; 32]) -> Option<u64> {
-    const PUSH_MOV: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
+    let at = after_check(code)?;
+    code[at..].starts_with(&PUSH_MOV).then_some(at as u64)
+}
+
+/// How functions go on after that check, from Go 1.21 on.
+const PUSH_MOV: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
+
+/// What follows the check for room on the stack, with which functions begin: `lea -N(%rsp),%r12; cmp 0x10(%r14),%r12; jbe …`. A function
+/// begins anew if there was no room.
+fn after_check(code: &[u8; 32]) -> Option<usize> {
     let after_lea = match code[..4] {
         [0x4c, 0x8d, 0x64, 0x24] => 5,
         [0x4c, 0x8d, 0xa4, 0x24] => 8,
@@ -141,12 +151,11 @@ fn first_push(code: &[u8; 32]) -> Option<u64> {
         return None;
     }
     let jump = after_lea + 4;
-    let push = match code[jump..jump + 2] {
-        [0x76, _] => jump + 2,
-        [0x0f, 0x86] => jump + 6,
-        _ => return None,
-    };
-    (code[push..push + 4] == PUSH_MOV).then_some(push as u64)
+    match code[jump..jump + 2] {
+        [0x76, _] => Some(jump + 2),
+        [0x0f, 0x86] => Some(jump + 6),
+        _ => None,
+    }
 }
 
 /// `1.22.3`, out of the build's own note. Go 1.18 and later write it in one piece.

@@ -1,6 +1,7 @@
 //! Where the calls of a TLS library are in a file: of OpenSSL, and of what has functions of the same names (BoringSSL, LibreSSL,
-//! programs that export their own, such as Node.js).
+//! programs that export their own, such as Node.js); of Go's crypto/tls.
 
+use crate::go;
 use crate::program::Program;
 use std::path::Path;
 
@@ -23,6 +24,14 @@ pub enum TlsPoint {
     Frees,
     /// It puts out ciphertext.
     Puts,
+    /// Go: it reads what it lacks of a record from the connection.
+    GoReads,
+    /// Go: it has read that, or failed to.
+    GoHasRead,
+    /// Go: it has decrypted a record.
+    GoDecrypts,
+    /// Go: it writes records.
+    GoWrites,
 }
 
 /// The functions, and what each tells. Of a library that has any but the first, the next three are there.
@@ -47,9 +56,16 @@ const CODE_BYTES: u64 = 64;
 /// More names than any library has: bytes.
 const NAMES_MAX: u64 = 1 << 26;
 
-/// Where probes must be in a file; none where it exports no such functions.
+/// Where probes must be in a file; none where it has no such functions.
 pub fn tls_places(file: &Path) -> Vec<(TlsPoint, u64)> {
     let Some(program) = file.to_str().and_then(Program::open) else { return Vec::new() };
+    let mut places = exported_places(&program);
+    places.extend(go::tls_places(&program).unwrap_or_default());
+    places
+}
+
+/// Those of functions that are exported.
+fn exported_places(program: &Program) -> Vec<(TlsPoint, u64)> {
     let names = program.section(".dynstr", NAMES_MAX).unwrap_or_default();
     let has = |name: &[u8]| memchr::memmem::find(&names, name).is_some();
     if !has(b"\0BIO_write\0") && !has(b"\0SSL_read\0") {

@@ -87,6 +87,9 @@ constants! {
     /// Record kind: [`Op`], followed by the head: plaintext that went through a call of a TLS library, on the flow whose ciphertext
     /// has operations of its own. Without bytes: it will be told from now on. With `OPF_MORE`, the caller had room for no more.
     KIND_CLEAR: u8 = 25;
+    /// Of a [`KIND_CLEAR`], `head.sub`: the library told it amid its call. What was received is one whole record, whose length with
+    /// its header is in `seq_end`; the records of what is sent are operations that come later.
+    CLEAR_RECORD: u8 = 0x20;
     /// `Handover.flags`: the channel's items have no bytes, or it was closed: something was said, nothing was given.
     HANDOVERF_EMPTY: u32 = 1;
 

@@ -83,6 +83,7 @@ pub(super) fn configure(
         open.maps.tls_calls.set_max_entries(1)?;
         open.maps.tls_sessions.set_max_entries(1)?;
         open.maps.tls_sent.set_max_entries(1)?;
+        open.maps.go_tls_records.set_max_entries(1)?;
         open.maps.tls_freed.set_max_entries(1)?;
     }
     open.maps.stacks.set_autocreate(options.stacks)?;

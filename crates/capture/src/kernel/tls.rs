@@ -21,6 +21,10 @@ fn programs<'a>(point: TlsPoint, skel: &'a skel::WakepathSkel<'static>) -> [&'a 
         TlsPoint::Returns => [&progs.on_tls_returns_multi, &progs.on_tls_returns],
         TlsPoint::Puts => [&progs.on_tls_puts_multi, &progs.on_tls_puts],
         TlsPoint::Frees => [&progs.on_tls_frees_multi, &progs.on_tls_frees],
+        TlsPoint::GoReads => [&progs.on_tls_go_reads_multi, &progs.on_tls_go_reads],
+        TlsPoint::GoHasRead => [&progs.on_tls_go_has_read_multi, &progs.on_tls_go_has_read],
+        TlsPoint::GoDecrypts => [&progs.on_tls_go_decrypts_multi, &progs.on_tls_go_decrypts],
+        TlsPoint::GoWrites => [&progs.on_tls_go_writes_multi, &progs.on_tls_go_writes],
     }
 }
 

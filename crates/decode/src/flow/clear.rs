@@ -96,7 +96,11 @@ impl Flow {
         if !said.sent {
             let direction = &mut clear.directions[0];
             let (plain, was_joined) = (direction.plain, direction.is_joined());
-            return match direction.received(said.bytes, said.is_filled, &mut clear.over) {
+            let fit = match said.record {
+                Some(record) => direction.received_record(said.bytes, record, &mut clear.over),
+                None => direction.received(said.bytes, said.is_filled, &mut clear.over),
+            };
+            return match fit {
                 Fit::Yes => {
                     self.join(id, &said, plain, sink);
                     self.clear.as_ref()?.directions[0].start(plain)
@@ -112,6 +116,9 @@ impl Flow {
             let was_joined = clear.directions[1].is_joined();
             self.is_unfit(id, at, was_joined, sink);
             return None;
+        }
+        if said.record.is_some() && clear.waiting.is_empty() {
+            clear.directions[1].begins_behind();
         }
         clear.waiting.push_back((said, Vec::new()));
         self.join_waiting(id, sink);

@@ -31,6 +31,9 @@ pub struct Plaintext {
     pub bytes: u64,
     /// Whoever reads had room for no more.
     pub is_filled: bool,
+    /// Where the library told it amid its call: of what was received, how many bytes its record has, with the header; what is sent is in
+    /// records that come later.
+    pub record: Option<u64>,
     /// The first of them.
     pub head: Vec<u8>,
     /// More of them come with [`Flow::more_clear`].
@@ -134,6 +137,23 @@ impl Direction {
     /// Whether some plaintext was.
     pub fn is_joined(&self) -> bool {
         self.reached.is_some()
+    }
+
+    /// Joins plaintext that is a whole record of so many bytes, with the header.
+    pub fn received_record(&mut self, bytes: u64, record: u64, over: &mut Overhead) -> Fit {
+        let (whole, queue) = (self.records.whole(), &mut self.records.queue);
+        let is_it = |r: &Record| r.is_data && r.end - r.start == record;
+        let Some(at) = queue.iter().take(whole).position(is_it) else { return Fit::No };
+        // those before it had none
+        let Some(record) = queue.drain(..=at).next_back() else { return Fit::No };
+        let base = self.reached.unwrap_or(record.start);
+        self.take(Current { record, base, taken: 0 }, bytes, false, over)
+    }
+
+    /// Leaves out the records that moved: what is sent from now on is in none of them.
+    pub fn begins_behind(&mut self) {
+        let whole = self.records.whole();
+        self.records.queue.drain(..whole);
     }
 
     /// Joins plaintext that was read. `is_filled`: the reader had room for no more.

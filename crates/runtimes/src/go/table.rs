@@ -1,8 +1,13 @@
-//! `.gopclntab`: where each function begins, in stripped programs too. As Go 1.20 and later write it.
+//! `.gopclntab`: where each function begins, in stripped programs too. As Go 1.18 and later write it.
 
 use crate::program::Program;
 
-const MAGIC: u32 = 0xffff_fff1;
+/// Go 1.20 changed the tables to which this one leads, not this one.
+const MAGICS: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
+/// Most bytes of Go's description of a program: it has six hundred.
+const MODULE_MAX: u64 = 1 << 16;
+/// The section, and what Go calls it up to 1.25 in a program that can be moved.
+const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 /// Most bytes that are looked at.
 const TABLE_MAX: u64 = 256 << 20;
 
@@ -22,21 +27,31 @@ pub(super) struct Functions<'a> {
 impl<'a> Functions<'a> {
     /// Reads the table; `None` where there is none.
     pub(super) fn read(program: &'a Program) -> Option<Functions<'a>> {
-        Some(Functions { program, table: program.section(".gopclntab", TABLE_MAX)? })
+        let table = SECTIONS.iter().find_map(|name| program.section(name, TABLE_MAX))?;
+        Some(Functions { program, table })
     }
 
     /// The function of a name.
     pub(super) fn find(&self, name: &str) -> Option<Function> {
         let (offset, bytes, text) = entry(&self.table, name)?;
-        // Go 1.26 leaves it to the linker: code begins where its section does, but for programs with C in them, which the caller
-        // tells by the function's first bytes
-        let text = || if text == 0 { self.program.address_of(".text") } else { Some(text) };
+        // Go 1.26 leaves it to the linker. Where neither tells, code begins where its section does, but for programs with C in them,
+        // which the caller tells by the function's first bytes
+        let linked = || module_text(&self.program.section(".go.module", MODULE_MAX)?);
+        let text = || if text == 0 { linked().or_else(|| self.program.address_of(".text")) } else { Some(text) };
         let address = match self.program.symbol(name) {
             Some(address) => address,
             None => text()?.checked_add(u64::from(offset))?,
         };
         Some(Function { address, bytes: u64::from(bytes) })
     }
+}
+
+/// Where code begins, as Go 1.26 says in `runtime.firstmoduledata`; `None` in a program that is told it when it starts.
+fn module_text(module: &[u8]) -> Option<u64> {
+    // the code's first address, the last, and where the code begins (minpc, maxpc, text)
+    let word = |i: usize| Some(u64::from_le_bytes(module.get(8 * i..8 * i + 8)?.try_into().ok()?));
+    let (first, text) = (word(20)?, word(22)?);
+    (text != 0 && first == text).then_some(text)
 }
 
 /// How far after the code's begin a function begins, how far it is from there to the next one, and where the code begins if the table
@@ -46,7 +61,7 @@ fn entry(table: &[u8], name: &str) -> Option<(u32, u32, u64)> {
     const FUNCTION: usize = 8;
     let word = |at: usize| Some(u32::from_le_bytes(table.get(at..at.checked_add(4)?)?.try_into().ok()?));
     let long = |at: usize| Some(u64::from_le_bytes(table.get(at..at.checked_add(8)?)?.try_into().ok()?));
-    if word(0)? != MAGIC || *table.get(7)? != POINTER_BYTES {
+    if !MAGICS.contains(&word(0)?) || *table.get(7)? != POINTER_BYTES {
         return None;
     }
     let (functions, text) = (usize::try_from(long(8)?).ok()?, long(24)?);
@@ -69,7 +84,7 @@ mod tests {
 
     /// A table of two functions.
     fn table(text: u64) -> Vec<u8> {
-        let mut t = MAGIC.to_le_bytes().to_vec();
+        let mut t = MAGICS[1].to_le_bytes().to_vec();
         t.extend([0, 0, 1, 8]);
         // functions, files, text, names, units, files, counters, functions
         for long in [2u64, 0, text, 72, 0, 0, 0, 96] {
@@ -95,6 +110,18 @@ mod tests {
         assert_eq!(entry(&table(0x1000), "main.ab"), Some((0x40, 0x20, 0x1000)));
         assert_eq!(entry(&table(0), "main.a"), Some((0x10, 0x30, 0)));
         assert_eq!(entry(&table(0), "main.b"), None);
+    }
+
+    #[test]
+    fn where_code_begins_is_believed_if_told_twice() {
+        let module = |first: u64, text: u64| {
+            let words: [u64; 24] = std::array::from_fn(|i| [7, first, first + 9, text][i.saturating_sub(19).min(3)]);
+            words.map(u64::to_le_bytes).concat()
+        };
+        assert_eq!(module_text(&module(0x2440, 0x2440)), Some(0x2440));
+        assert_eq!(module_text(&module(0x2440, 0x2340)), None);
+        assert_eq!(module_text(&module(0, 0)), None);
+        assert_eq!(module_text(&module(0x2440, 0x2440)[..180]), None);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Which TLS libraries run here, and whether `record --tls` reads them.
 
 use super::{check, check_to_do};
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use wakepath_capture::procfs;
 use wakepath_present::doctor::{Check, Verdict};
+use wakepath_runtimes::{TlsPoint, tls_places};
 
 /// What the name of a file that a process has mapped says of its TLS.
 fn library(path: &str) -> Option<(&'static str, bool)> {
@@ -22,13 +24,24 @@ fn library(path: &str) -> Option<(&'static str, bool)> {
 /// Of the processes that run now, by library: how many.
 fn found() -> BTreeMap<(&'static str, bool), usize> {
     let mut found = BTreeMap::new();
+    let mut programs = HashMap::new();
     for tgid in procfs::processes() {
         let mut has: Vec<_> = procfs::code(tgid).iter().filter_map(|m| library(&m.path)).collect();
+        let program = PathBuf::from(format!("/proc/{tgid}/exe"));
+        let file = std::fs::metadata(&program).map(|file| (file.dev(), file.ino()));
+        if file.is_ok_and(|file| *programs.entry(file).or_insert_with(|| has_go_tls(&program))) {
+            has.push(("Go", true));
+        }
         has.sort_unstable();
         has.dedup();
         has.into_iter().for_each(|library| *found.entry(library).or_default() += 1);
     }
     found
+}
+
+/// Whether a program has Go's crypto/tls, as it can be read.
+fn has_go_tls(program: &Path) -> bool {
+    tls_places(program).iter().any(|(point, _)| *point == TlsPoint::GoWrites)
 }
 
 /// Whether what goes through TLS here can be read in clear.

@@ -25,15 +25,20 @@ pub fn service() -> Option<PathBuf> {
     built_by_go("testbeds/goroutines", "service")
 }
 
-/// A service, built by the Go that scripts/install brings; `None` (and why) where there is none.
+/// A service, stripped, built by the Go that scripts/install brings; `None` (and why) where there is none.
 pub fn built_by_go(source: &str, name: &str) -> Option<PathBuf> {
+    built_by_go_with(source, name, &["-ldflags=-s -w"])
+}
+
+/// The same, with other flags of `go build`.
+pub fn built_by_go_with(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let own = root().join("target/venv/bin/go");
     let go = if own.exists() { own } else { "go".into() };
     let out = root().join("target/goroutines").join(name);
-    // not stripped, then stripped: both must be read
     let built = Command::new(&go)
-        .args(["build", "-trimpath", "-ldflags=-s -w", "-o"])
+        .args(["build", "-trimpath", "-o"])
         .arg(&out)
+        .args(flags)
         .arg(".")
         .current_dir(root().join(source))
         .env("GOTOOLCHAIN", "local")

@@ -1,6 +1,8 @@
-//! TLS in clear: what real programs say through OpenSSL must come out as without TLS, at both ends and with the same numbers.
+//! TLS in clear: what real programs say through OpenSSL and Go's crypto/tls must come out as without TLS, at both ends and with the same
+//! numbers.
 
 use crate::harness::*;
+use crate::runtimes::built_by_go_with;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -8,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use wakepath_model::defects::id as defect;
 use wakepath_model::rows::{MessageRole, MessageRow};
 
-/// What `tls.py` asks on each connection: method, path, status.
+/// What `tls.py` and `tls/main.go` ask on each connection: method, path, status.
 const ASKED: [(&str, &str, u16); 6] = [
     ("GET", "/items", 200),
     ("GET", "/big", 200),
@@ -21,7 +23,7 @@ const SECRET: &str = "hunter2-QxKvBzJwMp";
 /// Connections of a round.
 const CLIENTS: usize = 2;
 
-/// `tls.py`, ready to begin.
+/// One of them, ready to begin.
 struct Program(Child, BufReader<ChildStdout>);
 
 impl Drop for Program {
@@ -34,15 +36,18 @@ impl Drop for Program {
 impl Program {
     fn start(mode: &str, dir: &Path, rounds: usize) -> Program {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/tls.py");
-        let mut child = Command::new("python3")
-            .arg(script)
+        Program::start_with(Command::new("python3").arg(script), mode, dir, rounds)
+    }
+
+    fn start_with(program: &mut Command, mode: &str, dir: &Path, rounds: usize) -> Program {
+        let mut child = program
             .arg(mode)
             .arg(dir)
             .arg(rounds.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("Python starts");
+            .expect("it starts");
         let out = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut program = Program(child, out);
         assert_eq!(program.line(), "ready");
@@ -71,7 +76,7 @@ fn by_flow(trace: &Trace) -> BTreeMap<(u64, u8), Vec<&MessageRow>> {
 }
 
 /// Holds that every connection of `rounds` was read whole, and alike at both ends.
-fn check(trace: &Trace, rounds: usize) {
+fn check(trace: &Trace, protocol: &str, rounds: usize) {
     let flows = by_flow(trace);
     let connections = rounds * CLIENTS;
     // requests at clients and at servers, replies at servers and at clients
@@ -80,7 +85,7 @@ fn check(trace: &Trace, rounds: usize) {
     for said in flows.values() {
         let is_request = said[0].role == MessageRole::Request;
         for (m, (verb, target, status)) in said.iter().zip(ASKED) {
-            assert_eq!(trace.text(m.protocol), "proto.http1");
+            assert_eq!(trace.text(m.protocol), protocol);
             if is_request {
                 assert_eq!((trace.text(m.verb), trace.text(m.target)), (verb, target));
             } else {
@@ -92,21 +97,34 @@ fn check(trace: &Trace, rounds: usize) {
     }
     // two ends of a connection call a byte alike
     assert!(places.values().all(|ends| *ends == 2), "{places:?}");
-    assert_eq!(trace.lost(defect::TLS_UNFIT) + trace.lost(defect::TLS_UNJOINED), 0);
+    let lost = [defect::TLS_UNFIT, defect::TLS_UNJOINED, defect::TLS_UNREAD].map(|id| trace.lost(id));
+    assert_eq!(lost, [0; 3]);
 }
 
 fn reads_all(mode: &str) {
+    reads_all_of(|keys| Program::start(mode, keys, 3), "libssl", "proto.http1");
+}
+
+/// What was built from `tls/main.go` with these flags.
+fn reads_all_of_go(flags: &[&str], mode: &str, protocol: &str) {
+    let name = format!("tls-{mode}-{}", flags.len());
+    let Some(built) = built_by_go_with("crates/wakepath/tests/kernel/tls", &name, flags) else { return };
+    reads_all_of(|keys| Program::start_with(&mut Command::new(&built), mode, keys, 3), &name, protocol);
+}
+
+fn reads_all_of(start: impl Fn(&Path) -> Program, probed: &str, protocol: &str) {
     for backend in BACKENDS {
         let keys = tempfile::tempdir().expect("a temporary folder");
-        let mut program = Program::start(mode, keys.path(), 3);
+        let mut program = start(keys.path());
         let pid = program.0.id().to_string();
         let folder = keys.path().join("trace");
         let Some(rec) = record_to(backend, &["--tls", "--no-compress", "--pid", &pid], folder.clone()) else { return };
         program.begin();
         let failed = program.line();
         assert!(failed.starts_with("0 "), "{failed}");
-        assert!(rec.said().contains("libssl"), "it says where it put probes: {}", rec.said());
-        check(&rec.stop(), 3);
+        let said = rec.said();
+        assert!(said.lines().any(|l| l.contains(" probes in ") && l.contains(probed)), "where they are: {said}");
+        check(&rec.stop(), protocol, 3);
         for file in files(&folder) {
             let bytes = std::fs::read(&file).expect("a file");
             assert!(!bytes.windows(SECRET.len()).any(|w| w == SECRET.as_bytes()), "{file:?}");
@@ -133,9 +151,31 @@ fn what_goes_through_memory_is_read() {
 }
 
 #[test]
+fn what_go_encrypts_is_read_stripped_or_not_and_where_code_can_be_moved() {
+    reads_all_of_go(&[], "http1", "proto.http1");
+    reads_all_of_go(&["-ldflags=-s -w"], "tls12", "proto.http1");
+    reads_all_of_go(&["-ldflags=-s -w", "-buildmode=pie"], "http1", "proto.http1");
+}
+
+#[test]
+fn http2_that_go_encrypts_is_read() {
+    reads_all_of_go(&["-ldflags=-s -w"], "http2", "proto.http2");
+}
+
+#[test]
 fn probes_that_come_and_go_let_no_request_fail() {
     let keys = tempfile::tempdir().expect("a temporary folder");
-    let mut program = Program::start("socket", keys.path(), 1_000_000);
+    no_request_fails(Program::start("socket", keys.path(), 1_000_000));
+}
+
+#[test]
+fn probes_that_come_and_go_in_go_let_no_request_fail() {
+    let keys = tempfile::tempdir().expect("a temporary folder");
+    let Some(built) = built_by_go_with("crates/wakepath/tests/kernel/tls", "tls", &[]) else { return };
+    no_request_fails(Program::start_with(&mut Command::new(built), "http1", keys.path(), 1_000_000));
+}
+
+fn no_request_fails(mut program: Program) {
     let pid = program.0.id().to_string();
     program.begin();
     for _ in 0..20 {

@@ -1,0 +1,3 @@
+module wakepath/tls
+
+go 1.21
