@@ -98,6 +98,8 @@ pub enum When {
     BySeveral,
     /// The slice has this reason.
     Because(&'static str),
+    /// The callee of the connection has no port: it is reached by pipe or UNIX socket.
+    WithoutPort,
 }
 
 /// A sentence for people. `{service}`, `{by}`, `{object}`, `{file}`, `{length}` (of a queue), `{call}` and `{reason}` stand for
@@ -297,7 +299,11 @@ causes! {
         known_by: "the time between a send and its receipt, without a retransmission; or a full send buffer while no task read",
         states: &[State::Network],
         account: Account::Between,
-        says: &[say("on the network {object}"), say("on the network to or from {service}")],
+        says: &[
+            when(When::WithoutPort, "on the way {object} (a pipe or UNIX socket)"),
+            say("on the network {object}"),
+            say("on the network to or from {service}"),
+        ],
     }
     /// Bytes that were lost in transit, until they were sent again.
     Loss {
@@ -330,8 +336,8 @@ causes! {
         known_by: "the SYN or the client's first bytes were sent again, or the client gave up; and the listener's queue was full when it was last checked",
         reasons: &[reasons::ACCEPT_QUEUE, reasons::HANDSHAKE_DROPPED],
         account: Account::Listener,
-        says: &[say("the accept queue of {service} was full")],
-        adds: &[say(", {length}")],
+        says: &[say("waiting for room in the accept queue of {service}")],
+        adds: &[say(" ({length})")],
     }
     /// Somebody who did not read what was sent: there was no room for more.
     SlowReader {
@@ -544,7 +550,7 @@ causes! {
         what: "not known",
         known_by: "the row's reason",
         states: &[State::Unknown],
-        says: &[say("{service}, not known: {reason}"), say("{service}, not known")],
+        says: &[say("not known, in {service}: {reason}"), say("not known, in {service}")],
     }
 }
 

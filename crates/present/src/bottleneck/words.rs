@@ -21,9 +21,9 @@ pub fn work(system: &System, id: StateId) -> String {
     match s.state.as_str() {
         "cpu" => format!("{process} computing on {host}"),
         "disk" => format!("{process} using the disk of {host}"),
-        "timer" => format!("{process} on {host} sleeping (timer)"),
+        "timer" => format!("{process} on {host} in waits that a timer ended (sleeps and timeouts)"),
         "outside" if host == "unwatched" => format!("{process}, which is not recorded"),
-        "outside" => format!("{process} on {host}, doing something that was not recorded"),
+        "outside" => format!("{process} on {host} in waits that the model does not follow (`wakepath why` names them)"),
         LINK => format!("network and delivery {process}"),
         WAKE_UP => format!("{process} on {host} waking up"),
         other => format!("{process} on {host} in {other}"),

@@ -63,6 +63,10 @@ impl<'d> Known<'d> {
                 parts.first().is_some_and(|p| p.more_ns.abs() * 2 < more_ns.abs())
             }
             When::Because(reason) => self.main.and_then(|m| m.reason) == Some(reason),
+            When::WithoutPort => {
+                let callee = self.object().and_then(|ends| ends.strip_prefix("between ")?.split_once(" and "));
+                callee.is_some_and(|(_, callee)| !callee.contains(':'))
+            }
         }
     }
 
@@ -128,7 +132,9 @@ mod tests {
             (Cause::Lock, Some("api"), Some("row"), "api:80 waiting for another api that holds a lock, in futex (row)"),
             (Cause::Disk, Some("api"), None, "api:80 waiting for the disk, in futex"),
             (Cause::Disk, Some("db"), None, "api:80 waiting for the disk (through db), in futex"),
-            (Cause::AcceptQueue, None, Some("a:80 (9 of 9)"), "the accept queue of api:80 was full, 9 of 9"),
+            (Cause::Network, None, Some("between sh and cat"), "on the way between sh and cat (a pipe or UNIX socket)"),
+            (Cause::Network, None, Some("between curl and 10.0.0.1:80"), "on the network between curl and 10.0.0.1:80"),
+            (Cause::AcceptQueue, None, Some("a:80 (9 of 9)"), "waiting for room in the accept queue of api:80 (9 of 9)"),
             (Cause::Stopped, Some("sh"), None, "api:80 stopped by a signal from sh"),
             (
                 Cause::Dns,
@@ -140,7 +146,7 @@ mod tests {
             assert_eq!(said(cause, Some(detail(by, object))), expected);
         }
         assert_eq!(said(Cause::Lock, None), "api:80 waiting for a lock");
-        assert_eq!(said(Cause::Unknown, None), "api:80, not known");
+        assert_eq!(said(Cause::Unknown, None), "not known, in api:80");
         let served = Detail { serving: Some("GET /".into()), reason: None, ..detail(None, None) };
         assert_eq!(said(Cause::Cpu, Some(served)), "api:80 computing, for GET /");
     }
