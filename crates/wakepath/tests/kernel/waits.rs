@@ -126,24 +126,28 @@ fn waits_for_lock(path: &std::path::Path, meanwhile: impl FnOnce(i32)) -> i32 {
 #[test]
 fn a_wait_for_a_file_says_for_which() {
     for backend in BACKENDS {
-        let dir = tempfile::Builder::new().prefix("sessions-").tempdir().expect("a folder");
-        let folder = dir.path().file_name().and_then(|n| n.to_str()).expect("it has a name").to_owned();
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = dir.path().join("sessions");
+        std::fs::create_dir(&folder).expect("it is made");
         let Some(rec) = record(backend, &[]) else { return };
-        let named = waits_for_lock(&dir.path().join("a.lock"), |_| ());
+        let named = waits_for_lock(&folder.join("a.lock"), |_| ());
+        // somebody's session, which is nobody else's to know
+        let masked = waits_for_lock(&folder.join("sess_4f2a9c1e07"), |_| ());
         // the descriptor is another file's when the wait ends
-        let other = std::fs::File::create(dir.path().join("other")).expect("it is made");
-        let swapped = waits_for_lock(&dir.path().join("b.lock"), |fd| {
+        let other = std::fs::File::create(folder.join("other")).expect("it is made");
+        let swapped = waits_for_lock(&folder.join("b.lock"), |fd| {
             // SAFETY: replaces a descriptor of this process, which its owner closes.
             assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), fd) }, fd);
         });
         // too short to be worth a name, or none at all
-        std::fs::File::create(dir.path().join("c")).and_then(|f| f.sync_all()).expect("it is written");
+        std::fs::File::create(folder.join("c")).and_then(|f| f.sync_all()).expect("it is written");
         let trace = rec.stop();
         let longest = |tid| {
             let waits = trace.slept_in(tid, libc::SYS_flock);
             waits.into_iter().max_by_key(|w| w.at.0 - w.blocked.0).expect("it slept")
         };
-        assert_eq!(trace.text(longest(named).file), format!("…/{folder}/a.lock"), "{backend}");
+        assert_eq!(trace.text(longest(named).file), "…/sessions/a.lock", "{backend}");
+        assert_eq!(trace.text(longest(masked).file), "…/sessions/sess_?", "{backend}");
         assert_eq!(trace.text(longest(swapped).file), "", "{backend}");
         let is_short = |w: &&WaitRow| w.at.0 - w.blocked.0 < 1_000_000;
         assert!(trace.waits.iter().filter(is_short).all(|w| trace.text(w.file).is_empty()), "{backend}");
