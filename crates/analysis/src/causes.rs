@@ -556,10 +556,8 @@ causes! {
 
 /// A hardware interrupt: its line, or the vector of one that the processor itself or another one makes.
 fn interrupt(object: u64) -> String {
-    match object & EndedBy::VECTOR {
-        0 => format!("irq {object}"),
-        _ => format!("interrupt vector {}", object & !EndedBy::VECTOR),
-    }
+    let vector = object & !EndedBy::VECTOR;
+    if vector == object { format!("irq {object}") } else { format!("interrupt vector {vector}") }
 }
 
 /// A softirq by its kernel's name.
@@ -593,14 +591,9 @@ mod tests {
     #[test]
     fn something_can_be_said_of_every_cause_of_which_nothing_more_is_known() {
         for cause in Cause::ALL {
-            let last = cause.about().says.last().expect("a sentence");
-            let is_known =
-                |word: &str| word.starts_with("service}") || word.split('}').next().unwrap_or("").contains('|');
-            assert!(
-                last.when == When::Always && last.text.split('{').skip(1).all(is_known),
-                "{cause:?}: {}",
-                last.text
-            );
+            let Sentence { when, text } = cause.about().says.last().expect("a sentence");
+            let is_known = |word: &str| word.starts_with("service}") || word.split('}').any(|w| w.contains('|'));
+            assert!(*when == When::Always && text.split('{').skip(1).all(is_known), "{cause:?}: {text}");
         }
     }
 }

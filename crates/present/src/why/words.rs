@@ -134,7 +134,12 @@ mod tests {
             (Cause::Disk, Some("db"), None, "api:80 waiting for the disk (through db), in futex"),
             (Cause::Network, None, Some("between sh and cat"), "on the way between sh and cat (a pipe or UNIX socket)"),
             (Cause::Network, None, Some("between curl and 10.0.0.1:80"), "on the network between curl and 10.0.0.1:80"),
-            (Cause::AcceptQueue, None, Some("a:80 (9 of 9)"), "waiting for room in the accept queue of api:80 (9 of 9)"),
+            (
+                Cause::AcceptQueue,
+                None,
+                Some("a:80 (9 of 9)"),
+                "waiting for room in the accept queue of api:80 (9 of 9)",
+            ),
             (Cause::Stopped, Some("sh"), None, "api:80 stopped by a signal from sh"),
             (
                 Cause::Dns,
