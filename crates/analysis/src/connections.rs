@@ -4,8 +4,9 @@
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use wakepath_model::defects::loses_operations;
 use wakepath_model::folder::{Folder, Host, TableSet};
-use wakepath_model::ids::{EndpointId, HostId, TaskId};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{Event, OpKind, OpRow, Reset, Side, Table, held};
 
 /// From this share of a service's replies on they are told.
@@ -69,16 +70,22 @@ struct Flow {
     is_closed_unused: bool,
     /// A reset was sent: bytes had come that were not read, or came after.
     is_reset: bool,
+    /// When it was accepted, and closed.
+    span: (MonoNs, MonoNs),
 }
 
 impl Flow {
     fn step(&mut self, r: &OpRow) {
         self.is_used |= matches!(r.kind, OpKind::Send | OpKind::Recv) && r.result > 0;
         match r.kind {
-            OpKind::Accept => self.is_accepted = true,
+            OpKind::Accept => {
+                self.is_accepted = true;
+                self.span.0 = r.at;
+            }
             OpKind::Close if self.is_accepted && !self.is_used => {
                 self.is_closed_unused = true;
                 self.task = r.task;
+                self.span.1 = r.at;
             }
             OpKind::Send if r.result > 0 && self.is_asked => {
                 self.sent = Some(r.flags & held::BITS == held::NAGLE);
@@ -95,6 +102,13 @@ impl Flow {
             _ => {}
         }
     }
+
+    /// Whether it was closed unread. What was read may be among what was lost.
+    fn is_unread(&self, lost: &[(MonoNs, MonoNs)]) -> bool {
+        let (from, to) = self.span;
+        let is_known = !lost.iter().any(|l| l.0 <= to && l.1 >= from);
+        self.is_closed_unused && !self.is_used && self.is_reset && is_known
+    }
 }
 
 /// What became of the connections of services. One pass over the operations; memory: the connections.
@@ -108,8 +122,10 @@ pub fn connections(folder: &Folder) -> Connections {
 
 fn of_host(host: &Host, out: &mut Connections) {
     let mut flows: FxHashMap<EndpointId, Flow> = FxHashMap::default();
-    for event in host.events(TableSet::of(&[Table::Op, Table::FlowState]), ..) {
+    let mut lost: Vec<(MonoNs, MonoNs)> = Vec::new();
+    for event in host.events(TableSet::of(&[Table::Op, Table::FlowState, Table::Loss]), ..) {
         match event {
+            Event::Loss(r) if loses_operations(host.text(r.what)) => lost.push((r.from, r.at)),
             Event::Op(r) if flows.len() < FLOWS_MAX || flows.contains_key(&r.flow) => {
                 flows.entry(r.flow).or_default().step(&r);
             }
@@ -121,7 +137,7 @@ fn of_host(host: &Host, out: &mut Connections) {
             _ => {}
         }
     }
-    if !flows.values().any(|f| f.held > 0 || f.is_closed_unused && f.is_reset) {
+    if !flows.values().any(|f| f.held > 0 || f.is_unread(&lost)) {
         return;
     }
     let mut services: BTreeMap<u16, (HeldReplies, ClosedUnread)> = BTreeMap::new();
@@ -142,7 +158,7 @@ fn of_host(host: &Host, out: &mut Connections) {
         held.held += f.held;
         held.replies += f.replies;
         unread.accepted += u64::from(f.is_accepted);
-        if f.is_closed_unused && !f.is_used && f.is_reset {
+        if f.is_unread(&lost) {
             unread.task = task;
             unread.closed += 1;
         }

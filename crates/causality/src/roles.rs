@@ -84,8 +84,7 @@ impl Roles {
         if what.starts_with("loss.ring.wait") || defects::hides_rows(what) {
             self.consumers.lost_waits();
         }
-        let is_of_operations = ["loss.ring.op", "loss.ring.flow", "loss.storage"].iter().any(|l| what.starts_with(l));
-        if is_of_operations || defects::hides_rows(what) {
+        if defects::loses_operations(what) {
             self.losses.push((r.from.0.saturating_sub(LATE_NS), r.at.0));
             self.logical_tasks.lost_accepts();
         }

@@ -543,6 +543,11 @@ defects! {
         "Give the tracer larger buffers, or copy all files of the trace.";
 }
 
+/// Whether such a loss is one of operations, or of what says on which connections they were.
+pub fn loses_operations(id: &str) -> bool {
+    ["loss.ring.op", "loss.ring.flow", "loss.storage"].iter().any(|loss| id.starts_with(loss)) || hides_rows(id)
+}
+
 /// Whether rows of any kind may be missing in the time of such a loss, so that nothing is linked across it.
 pub fn hides_rows(id: &str) -> bool {
     matches!(id, id::DISK | id::FOLDER_SEGMENT | id::FOLDER_GAP | id::FOLDER_CRC)
