@@ -200,20 +200,15 @@ fn a_session_that_sleeps_amid_a_statement_is_named_with_those_that_may_hold_it_u
     assert_eq!(found[0].others[0].idle_ns, Some(9_000 - 2_050));
 }
 
-/// What is told of one connection that a server had before the recording (which begins at 1 s), whose socket looked like
-/// this: how many answers are due, and of how many that is not known.
-fn silent(received: u64, sent: u64, marks: u8, side: Side) -> (usize, u64) {
-    const BEGAN: u64 = 1_000_000_000;
-    let mut host = HostRows::new("db", 0);
-    host.rows.clear();
-    host.anchor(BEGAN);
-    host.task(BEGAN, TASK, TASK, 0, "postgres");
+/// When a recording began amid the life of a server.
+const BEGAN: u64 = 1_000_000_000;
+
+/// A connection that it had before, and its socket at two looks: when bytes came and went last (ns).
+fn looked_at(host: &mut HostRows, received: u64, sent: u64, marks: u8, side: Side) {
     let (local, remote) = (([127, 0, 0, 1], 5432), ([127, 0, 0, 2], 40000));
     let how = SeenHow::Snapshot;
-    host.endpoint(
-        BEGAN + 10,
-        &Announced { flow: ASKED, local, remote, netns: 1, snd: 0, rcv: 0, task: TASK, how, side },
-    );
+    let announced = Announced { flow: ASKED, local, remote, netns: 1, snd: 0, rcv: 0, task: TASK, how, side };
+    host.endpoint(BEGAN + 10, &announced);
     for (at, look) in [(BEGAN + 20, 1), (2 * BEGAN, 2)] {
         host.rows.push(Event::Descriptor(DescriptorRow {
             at: MonoNs(at),
@@ -228,6 +223,16 @@ fn silent(received: u64, sent: u64, marks: u8, side: Side) -> (usize, u64) {
             ..DescriptorRow::default()
         }));
     }
+}
+
+/// What is told of one connection that a server had before the recording (which begins at 1 s), whose socket looked like
+/// this: how many answers are due, and of how many that is not known.
+fn silent(received: u64, sent: u64, marks: u8, side: Side) -> (usize, u64) {
+    let mut host = HostRows::new("db", 0);
+    host.rows.clear();
+    host.anchor(BEGAN);
+    host.task(BEGAN, TASK, TASK, 0, "postgres");
+    looked_at(&mut host, received, sent, marks, side);
     let found = found_open(host);
     assert_eq!(found.open_before, 1, "{found:#?}");
     (found.before.len(), found.before_unknown)
@@ -273,33 +278,14 @@ flow e - B
 /// A server that owes an answer since before the recording: its threads that only slept may have that request, those that worked do not.
 #[test]
 fn who_only_slept_where_an_answer_is_due_is_not_called_idle() {
-    const BEGAN: u64 = 1_000_000_000;
     let mut host = HostRows::new("db", 0);
     host.rows.clear();
     host.anchor(BEGAN);
     for task in [TASK, TASK + 1, TASK + 2] {
         host.task(BEGAN, task, TASK, 0, "app");
     }
-    let (local, remote) = (([127, 0, 0, 1], 80), ([127, 0, 0, 2], 40000));
-    let (how, side) = (SeenHow::Snapshot, Side::Server);
-    host.endpoint(
-        BEGAN + 10,
-        &Announced { flow: ASKED, local, remote, netns: 1, snd: 0, rcv: 0, task: TASK, how, side },
-    );
-    for (at, look) in [(BEGAN + 20, 1), (2 * BEGAN, 2)] {
-        host.rows.push(Event::Descriptor(DescriptorRow {
-            at: MonoNs(at),
-            flow: EndpointId(ASKED),
-            received: MonoNs(500_000_004),
-            sent: MonoNs(500_000_000),
-            task: TaskId(TASK),
-            fd: 9,
-            state: TcpState::Established,
-            marks: descriptor::SENT | descriptor::RECEIVED | descriptor::WATCHED,
-            look,
-            ..DescriptorRow::default()
-        }));
-    }
+    let both = descriptor::SENT | descriptor::RECEIVED;
+    looked_at(&mut host, 500_000_004, 500_000_000, both, Side::Server);
     // the third worked for another connection
     host.moved((BEGAN + 30, BEGAN + 40, BEGAN + 35), TASK + 2, OTHER, false, 0..10);
     for task in [TASK + 1, TASK + 2] {
