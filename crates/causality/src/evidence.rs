@@ -203,7 +203,7 @@ impl Gap {
             Gap::BeforeRecording => "it began before the recording",
             Gap::Borders => "a message's borders are not known",
             Gap::Shared => "several requests share a connection whose protocol is not known",
-            Gap::Unfollowed => "it handed work to another process, which is not followed there",
+            Gap::Unfollowed => "it waited for something done elsewhere, which is not followed there",
             Gap::ClientLeft => "its client left, and how long the service went on with it is not known",
             Gap::Turns => "which message answers it, and so when the service was done with it, is not known",
             Gap::AfterRecording => "the recording ended first",
