@@ -225,7 +225,7 @@ fn what_ends_a_recorder_or_the_agent_costs_moments_that_are_counted() -> Tested 
     assert_eq!(agent.process.wait(), 0, "{}", agent.said());
     let ring = agent.folder.join("ring");
     for kind in ["GET /first", "GET /second", "GET /third"] {
-        assert_eq!(requests(&ring, kind), 5, "{kind}");
+        assert_eq!(requests(&ring, kind), 5, "{kind}: {}", agent.said());
     }
     let folder = Folder::open(&[&ring])?;
     let host = &folder.hosts()[0];
@@ -233,6 +233,23 @@ fn what_ends_a_recorder_or_the_agent_costs_moments_that_are_counted() -> Tested 
     let defects: Vec<_> = folder.defects().iter().map(|d| (d.defect.id, d.count)).collect();
     assert_eq!(defects, [(defect::FOLDER_NOT_ENDED, 1)], "only the recorder that was killed did not end");
     assert!(host.row_count(Table::Op) > 0);
+    Ok(())
+}
+
+#[test]
+fn what_a_start_takes_is_not_over_budget() -> Tested {
+    let _one = alone();
+    if !is_root() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    // short, so that the check of the programs alone takes longer than it is patient
+    let often = |port| config(port).replace("'500ms'", "'100ms'");
+    let (_service, served, agent) = watched(dir.path(), often);
+    request(served, "/vote");
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(agent.metric("lowered{detail=\"waits\"}"), 0.0, "{}", agent.said());
+    assert!(!agent.said().contains("over budget"), "{}", agent.said());
     Ok(())
 }
 

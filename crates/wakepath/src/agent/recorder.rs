@@ -95,7 +95,7 @@ fn start(state: &Arc<State>) -> Result<Child> {
 /// Waits for the end of a recorder, whatever it is.
 fn watch(state: &Arc<State>, child: &mut Child, stop: &AtomicBool) -> Result<Ended> {
     let every = Duration::from_nanos(state.config.budget.every.0);
-    let mut budget = Budget { measured: Instant::now(), ran_ns: None, over: 0 };
+    let mut budget = Budget { measured: Instant::now(), ran_ns: None, recorded: false, over: 0 };
     let mut pruned = Instant::now();
     let ended = loop {
         if stop.load(Ordering::Relaxed) {
@@ -146,6 +146,8 @@ struct Budget {
     measured: Instant,
     /// Processor time of agent and recorder then.
     ran_ns: Option<u64>,
+    /// Whether it recorded then.
+    recorded: bool,
     /// How often in turn it was over budget.
     over: u32,
 }
@@ -163,7 +165,9 @@ impl Budget {
         let share = usage.ran_ns.saturating_sub(before?) as f64 / since;
         now.share = share;
         let budget = &state.config.budget;
-        let is_over = usage.memory > budget.memory.0 || share > budget.processor.0 / 100.0;
+        // a start takes a whole processor, and what it costs is over when it is known
+        let has_started = std::mem::replace(&mut self.recorded, now.reported.is_some());
+        let is_over = has_started && (usage.memory > budget.memory.0 || share > budget.processor.0 / 100.0);
         self.over = if is_over { self.over + 1 } else { 0 };
         now.is_over &= is_over;
         if self.over < OVER_TIMES {
