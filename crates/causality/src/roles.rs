@@ -30,7 +30,7 @@ use crate::process::listening::Listening;
 use crate::roles::doing::TurnFlag;
 use answers::Answers;
 use consumers::Consumers;
-use doing::{Activity, Asked, Doing, Epoll, Replied, Unanswered, UnderWay};
+use doing::{Asked, Doing, Replied, Unanswered, UnderWay};
 use logical_tasks::LogicalTasks;
 use rustc_hash::FxHashMap;
 use wakepath_model::defects;
@@ -153,7 +153,7 @@ impl Roles {
             if activity.calls_unseen() {
                 self.known.at_task(r.task).role.add(Does::CallUnseen);
             }
-            *activity = Activity { epoll: Epoll { given_by: 0, asked_by }, ..Activity::default() };
+            activity.turns(turn);
         }
         activity.turn = turn;
         activity.epoll.given_by = if given_by != 0 { given_by } else { activity.epoll.given_by };
@@ -366,12 +366,14 @@ impl Roles {
     }
 
     /// A task sends to a client, in a protocol that nobody knows: whether it passes on what it has just been sent by another one, of which
-    /// alone it was given something.
+    /// alone it was given something, or what it was sent meanwhile, and calls nobody.
     fn sends_on(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
-        let Some(activity) = self.doing.get(task).map(|d| &d.activity) else { return };
+        let (e, Some(activity)) = (xs.get(x), self.doing.get(task).map(|d| &d.activity)) else { return };
         let (asked, is_one) = (activity.taken.asked, activity.turn.ready == 1 && activity.turn.no_timer_due(at));
-        let is_of_another = asked != EndpointId(0) && asked != xs.get(x).flow && xs.get(x).is_by_direction();
-        if is_of_another && holds("relays.given_one", is_one) {
+        let is_of_another = asked != EndpointId(0) && asked != e.flow;
+        let is_later = || !self.role(task).has(Does::Call) && activity.was_asked_since(e.flow, e.request.taken, at);
+        let is_at_once = is_of_another && holds("relays.given_one", is_one);
+        if e.is_by_direction() && (is_at_once || is_later()) {
             let relayed = &mut self.known.at(self.process_of(task)).relayed;
             *relayed = relayed.saturating_add(1);
         }

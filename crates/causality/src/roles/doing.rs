@@ -80,11 +80,21 @@ impl Flag for TurnFlag {
     }
 }
 
+/// What a loop did before its turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Before {
+    /// When the last turn began.
+    pub(super) since: MonoNs,
+    /// The flow of the request that was read last.
+    pub(super) asked: EndpointId,
+}
+
 /// What an event loop did since it last waited for something to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Activity {
     pub(super) flags: Flags<TurnFlag>,
     pub(super) turn: Turn,
+    pub(super) before: Before,
     /// How many flows it sent requests on, or connected for one.
     pub(super) calls: u32,
     /// The last of them, and when that was sent.
@@ -132,6 +142,22 @@ impl Activity {
     pub(super) fn calls_unseen(&self) -> bool {
         let is_given = self.turn.ready > 0 && self.turn.messages == 0;
         is_given && self.calls > 0 && !self.flags.has(TurnFlag::Accepted) && !self.flags.has(TurnFlag::Dialled)
+    }
+
+    /// A turn is over; `next` begins.
+    pub(super) fn turns(&mut self, next: Turn) {
+        let asked = if self.taken.asked == EndpointId(0) { self.before.asked } else { self.taken.asked };
+        let before = Before { since: self.turn.since, asked };
+        let epoll = Epoll { given_by: 0, asked_by: self.epoll.asked_by };
+        *self = Activity { epoll, before, turn: next, ..Activity::default() };
+    }
+
+    /// Whether a request that was read at `taken` was left to wait for more than a turn, and another flow's was read after it. Nothing was
+    /// read in this turn, and no timer can be due.
+    pub(super) fn was_asked_since(&self, flow: EndpointId, taken: MonoNs, at: MonoNs) -> bool {
+        let Before { since, asked } = self.before;
+        let is_left = taken < since && self.turn.messages == 0 && self.turn.no_timer_due(at);
+        is_left && asked != EndpointId(0) && asked != flow
     }
 
     /// Whether one thing is all that it was given, and no timer can be due.
