@@ -29,7 +29,7 @@ use crate::attribution::state::RequestFlag;
 use crate::conditions;
 use crate::evidence::{Class, Gap, Missing, Rule};
 use crate::exchange::ExchangeFlag;
-use crate::exchange::{ExId, Exchange, Queued, Side, Slab};
+use crate::exchange::{ExId, Exchange, Queued, Side, Slab, Wanted};
 use crate::finished::{Calls, Done, Finished, Parent};
 use crate::options::Options;
 use crate::process::ProcessId;
@@ -295,6 +295,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
             && !Facts::is_implicitly_ended(xs, y);
         self.facts.state_mut(y).call.flags.set(CallFlag::Counted, is_under_way);
         let r = &mut self.facts.state_mut(x).request;
+        // who does what it waits for, or asks to be told of, is not known
+        r.flags.add_if(RequestFlag::Unfollowed, xs.get(y).content.wanted != Wanted::Answer);
         let is_beyond = r.calls.len() >= CALLS_MAX;
         if !is_beyond {
             r.calls.push(y);
