@@ -266,8 +266,9 @@ fn learn(host: &Host) -> (Roles, Known) {
         }
     }
     engine.steps.ended(&engine.xs);
-    let known = Known { sides: engine.sides, channels: engine.channels.learned() };
     let mut roles = engine.steps;
+    let channels = engine.channels.learned(|process| roles.serves_clients(process));
+    let known = Known { sides: engine.sides, channels };
     roles.finish();
     if roles.needs_wakes() {
         for event in host.events(TableSet::of(&[Table::Wait]), ..) {

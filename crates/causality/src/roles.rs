@@ -470,6 +470,11 @@ impl Roles {
         self.is_so(process, ProcessFlag::Serves) || self.is_lossy(MonoNs(0), at) && self.known.may_serve(process)
     }
 
+    /// Whether the process takes requests on connections, and not only on a pipe.
+    pub fn serves_clients(&self, process: ProcessId) -> bool {
+        self.is_so(process, ProcessFlag::ServesClients)
+    }
+
     /// Until when requests from before the recording were under way in the process.
     pub fn unseen_until(&self, process: ProcessId) -> MonoNs {
         self.known.of(process).map_or(MonoNs(0), |p| p.unseen_until)

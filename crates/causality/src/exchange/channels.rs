@@ -5,8 +5,9 @@
 //! is read from the other: its two ends are then announced as those of a socket would be, and each operation on a lane becomes one
 //! on its end. Who made the other process asks; else who spoke first. Messages are told by turns.
 //!
-//! A lane with several writers or readers, which answers go back for, is not followed: whose words are whose does not show. What is
-//! written to it may be a call ([`Moved::Unfollowed`]). Where nothing ever comes back no task waits for an answer, and it is none.
+//! A lane with several writers or readers, which answers go back for, is not followed: whose words are whose does not show. Nor is a
+//! channel whose answering end serves clients of its own: such a worker asks its master as well, and turns do not tell who asks. What is
+//! written to either may be a call ([`Moved::Unfollowed`]). Where nothing ever comes back no task waits for an answer, and it is none.
 
 use super::record::Side;
 use super::{Engine, Steps};
@@ -145,6 +146,11 @@ impl Channels {
         flow.0 & PIPE_BIT != 0 && flow.0 & (ENDS[0] | ENDS[1]) == 0
     }
 
+    /// Whether an end is one of a channel's.
+    pub(crate) fn is_end(end: EndpointId) -> bool {
+        end.0 & PIPE_BIT != 0 && !Channels::may_be_lane(end)
+    }
+
     /// Whether an end of a channel is the one that asks.
     pub(super) fn asks_on(end: EndpointId) -> bool {
         end.0 & ENDS[0] != 0
@@ -219,15 +225,19 @@ impl Channels {
         self.parts.insert(answer, Part { writer: server, reader: client });
     }
 
-    /// The first pass is over: which lanes go together, by all that was seen.
-    pub fn learned(mut self) -> Channels {
+    /// The first pass is over: which lanes go together, by all that was seen. `serves`: whether a process takes requests on connections.
+    pub fn learned(mut self, serves: impl Fn(ProcessId) -> bool) -> Channels {
         self.parts.clear();
         let mut best: Vec<((Lane, Lane), u32)> = self.turns.iter().map(|(&lanes, &n)| (lanes, n)).collect();
         best.sort_by_key(|&(lanes, n)| (std::cmp::Reverse(n), lanes));
         for ((ask, answer), _) in best {
             let users = |lane: Lane| self.lanes.get(&lane).and_then(|l| l.writers.one().zip(l.readers.one()));
             let (Some((asker, answerer)), Some(_)) = (users(ask), users(answer)) else { continue };
-            self.form(ask, answer, asker, answerer);
+            if serves(answerer) && self.asks(asker, answerer) {
+                self.unfollowed.extend([ask, answer]);
+            } else {
+                self.form(ask, answer, asker, answerer);
+            }
         }
         self.find_unfollowed();
         Channels {

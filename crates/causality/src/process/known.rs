@@ -86,6 +86,8 @@ struct Leader {
 pub(crate) enum ProcessFlag {
     /// It takes requests.
     Serves,
+    /// It takes some on connections, and not only on a pipe.
+    ServesClients,
     /// It had several requests at once.
     Concurrent,
     /// Its requests move between its threads: any of them may go on with any request.

@@ -4,7 +4,7 @@ use super::Roles;
 use super::doing::{Asked, Doing, Taken};
 use super::habits::HabitId;
 use crate::exchange::ExchangeFlag;
-use crate::exchange::{ExId, Said, Side, Sign, Slab, Steps};
+use crate::exchange::{Channels, ExId, Said, Side, Sign, Slab, Steps};
 use crate::process::ProcessId;
 use crate::process::dials::Dial;
 use crate::process::known::Does;
@@ -67,6 +67,7 @@ impl Steps for Roles {
                 self.habits.at(process).case_if(HabitId::Idle, *open == 0);
                 *open += 1;
                 p.flags.add_if(ProcessFlag::Concurrent, *open > 1);
+                p.flags.add_if(ProcessFlag::ServesClients, !Channels::is_end(e.flow));
                 p.now.newest = Some(x);
                 if multiplexes {
                     // no more is asked of what it has

@@ -215,12 +215,28 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
                 Fit::No
             }
         }
-        // Few bytes of the header are set: only a name makes it sure.
+        // Few bytes of the header are set: only a name makes it sure. HTTP/2's DATA has the end of an odd number, its stream's, where a
+        // correlation id begins that fewer than 16 million requests were counted to.
         Dir::ToServer => match be16(bytes, 12) {
-            Some(2..=0x7fff) => request_fits(bytes).and_sure(),
+            Some(2..=0x7fff) if bytes[8] == 0 => request_fits(bytes).and_sure(),
             Some(0 | 1 | 0xffff) if !usual => Fit::No,
             _ => request_fits(bytes),
         },
         Dir::ToClient => Fit::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_http2_with_text_is_no_request() {
+        // DATA of stream 1, with a message of gRPC in it
+        let data = b"\0\0\x1b\0\0\0\0\0\x01\0\0\0\0\x16abcdefghijklmnopqrstuv";
+        assert_eq!(request_fits(data), Fit::Yes);
+        assert_ne!(recognise(Dir::ToServer, data, false), Fit::Sure);
+        let request = b"\0\0\0\x15\0\x03\0\x01\0\0\0\x09\0\x03app\0\0\0\x01\0\x02xy";
+        assert_eq!(recognise(Dir::ToServer, request, false), Fit::Sure);
     }
 }
