@@ -127,6 +127,13 @@ impl<S: Steps> Engine<S> {
         if r.flags & message_flag::BY_TURN != 0 && !may_answer {
             self.steps.pushed(process, if r.sent == 1 { Side::Server } else { Side::Client });
         }
+        // more on a stream that both sides talk on: a call, as far as anybody can tell, and what answers it does not show
+        let sender = ep.requests.spans.last().map(|s| s.actor);
+        if let Some(task) =
+            sender.filter(|_| r.sent == 1 && is_clients && r.witness_kind.interleaves() && r.witness != 0)
+        {
+            self.steps.unfollowed(&self.xs, task, r.at);
+        }
         if r.sent == 0 && is_clients {
             self.steps.message_unasked(process, r.at);
         }

@@ -7,7 +7,8 @@
 //!
 //! A message lasts from its HEADERS to the frame that ends its stream's direction; those of several streams may overlap.
 //! Both are witnessed by the stream's id. A reset by the server is a reply, or amends one, with the error's name. What a
-//! server pushes is unsolicited. Joined in mid-stream, or after a loss, fields that stand in the compression's lost
+//! server pushes is unsolicited, and so is what a client goes on to send when it is answered: messages of a stream that others share.
+//! Joined in mid-stream, or after a loss, fields that stand in the compression's lost
 //! table are unknown: such heads are marked as cut, their frames are bordered all the same. Where the last head of a
 //! reply has such a field, which may be a gRPC status, its outcome is unknown. After a loss, frames are found again where bytes
 //! begin with a frame that may follow. Of 512 messages that are open at a time the ends are followed, of more they are not
@@ -173,7 +174,7 @@ impl Framer for Framing {
         }
         *doubted = doubted.saturating_sub(1);
         match frame.kind {
-            DATA if frame.flags & END_STREAM != 0 => self.end(wire, wire.dir, frame.stream, (end, EndHow::Framed)),
+            DATA => self.data(wire, &frame, end),
             HEADERS | PUSH if frame.stream == 0 => return Err(BAD),
             HEADERS | PUSH | CONTINUATION => {
                 let has = |flag, bytes| if frame.flags & flag != 0 { bytes } else { 0 };
@@ -329,6 +330,19 @@ impl Framing {
         if !self.open.add(Open { stream, dir, failed: failure.is_some(), start }) {
             wire.sink.end(dir, start, end, EndHow::Lost);
             wire.sink.defect(Defect::QueueOverflow, dir, start);
+        }
+    }
+
+    /// A frame of a message's body. A client's is more than that where its stream is answered already, or is older than what was seen: on
+    /// such a stream both sides send messages as long as they like.
+    fn data(&mut self, wire: &mut Wire<'_>, frame: &Frame, end: u64) {
+        let mut is_open = |dir| self.open.get(frame.stream, dir).is_some();
+        let is_clients = wire.dir == Dir::ToServer && frame.length > 0 && !frame.stream.is_multiple_of(2);
+        if is_clients && (is_open(Dir::ToClient) || !is_open(Dir::ToServer)) {
+            wire.whole(Role::Unsolicited, end, 9, Attrs::alone("DATA"), &[Witness::Http2(frame.stream)]);
+        }
+        if frame.flags & END_STREAM != 0 {
+            self.end(wire, wire.dir, frame.stream, (end, EndHow::Framed));
         }
     }
 
