@@ -212,6 +212,17 @@ impl Critical<'_> {
         }
     }
 
+    /// What a span did itself before its first call. A worker that another thread hands requests to had this one from when it was done
+    /// with the one before.
+    fn begin_with(&mut self, f: &Frame) {
+        let is_handed = f.task != f.taker && f.task.0 == f.taker.0 && logical(f.task.1, f.actor).is_none();
+        let replied = if is_handed { self.walk.replied_since(f.task, f.taken, f.entry) } else { None };
+        self.own(f, replied.unwrap_or(f.taken));
+        if replied.is_some() {
+            self.walk.picked_up_by(f.task, f.taken, f.entry, Taken::Request);
+        }
+    }
+
     /// Who read a span's request.
     fn reader(&self, span: u32) -> TaskId {
         let callee = &self.request.spans[span as usize].callee;
@@ -231,7 +242,7 @@ impl Critical<'_> {
                     self.walk.put(f.taker, f.start, State::Network, Message::NOTHING, None);
                 }
                 None => {
-                    self.own(&f, f.taken);
+                    self.begin_with(&f);
                     // from its first byte until its head was whole its task was reading, and may have waited for the rest
                     self.walk.in_name_of(logical(f.taker.1, self.reader(f.span)));
                     let (host, task) = f.taker;

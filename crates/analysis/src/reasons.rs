@@ -198,6 +198,9 @@ reasons! {
     /// A connection that could not be accepted.
     NO_DESCRIPTOR = "accept failed, because its process or the host had no file descriptor left",
         "raise the limit of open files (`ulimit -n`, systemd's LimitNOFILE), open fewer connections, or fix a leak of descriptors";
+    /// A slot, a connection of a pool or a lock that others' requests had.
+    OTHERS_ANSWERED = "it went on when another request had been answered there",
+        "a pool, a limit or a lock lets so many in at a time: raise the limit, or make those requests shorter";
     /// A request waited for its task.
     TASK_BUSY = "the task that took it was busy with something else",
         "use more workers, or shorter work in an event loop";

@@ -114,7 +114,32 @@ impl Walk<'_> {
         [made, accepted].into_iter().flatten().filter(is_another).max()
     }
 
-    fn picked_up_by(&mut self, task: (HostId, TaskId), floor: CommonNs, own: EndpointId, what: Taken) {
+    /// When, after `floor` and before the cursor, a thread last replied to another request than the one that came in on `own`. `None`
+    /// where it reads requests itself, as loops and workers of runtimes do: they may have been at several at once; or where calls of the
+    /// request may be missing, with which it may have begun before.
+    pub(crate) fn replied_since(
+        &self,
+        (host, task): (HostId, TaskId),
+        floor: CommonNs,
+        own: EndpointId,
+    ) -> Option<CommonNs> {
+        self.outstanding.as_ref()?;
+        let (index, until) = (self.index, self.index.timeline().local(host, self.at));
+        let operations = index.operations_back(host, task, until).take(WORK_MAX);
+        let mut replied = None;
+        for o in operations.take_while(|o| index.common(host, o.at) > floor) {
+            if o.flow == own || index.end(host, o.flow).is_none_or(|e| e.side != Side::Server) {
+                continue;
+            }
+            if o.kind != OpKind::Send {
+                return None;
+            }
+            replied = replied.or(Some(index.common(host, o.at)));
+        }
+        replied
+    }
+
+    pub(crate) fn picked_up_by(&mut self, task: (HostId, TaskId), floor: CommonNs, own: EndpointId, what: Taken) {
         let mut by = task;
         for _ in 0..HANDS_MAX {
             let Some(w) = self.busy_since(by, floor, own, what) else { return };

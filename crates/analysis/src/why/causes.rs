@@ -94,8 +94,9 @@ struct Place {
     /// The reply's class of error.
     error: String,
     process: String,
-    /// Who served it.
+    /// Who served it, and when.
     task: Option<(HostId, TaskId)>,
+    served: Range<CommonNs>,
     caller: Option<String>,
     host: HostId,
     depth: u16,
@@ -218,6 +219,10 @@ impl<'a> Reader<'a> {
                 error: half.map_or_else(String::new, |h| self.names.text(h.host, h.exchange.content.detail).to_owned()),
                 process: process.unwrap_or_else(|| service.clone()),
                 task: s.callee.as_ref().map(|h| (h.host, h.exchange.request.task)),
+                served: s.callee.as_ref().map_or(CommonNs(0)..CommonNs(0), |h| {
+                    let at = |at| self.index.common(h.host, at);
+                    at(h.exchange.request.began)..at(h.exchange.reply.ended)
+                }),
                 service,
                 caller,
                 host: half.map_or(HostId(0), |h| h.host),

@@ -39,7 +39,7 @@ impl<'n> Naming<'n> {
             return named;
         }
         match self.outer {
-            Some(o) => self.by_wait(o).unwrap_or_else(|| self.by_work_behind()),
+            Some(o) => self.by_wait(o).or_else(|| self.by_others(o)).unwrap_or_else(|| self.by_work_behind()),
             None => self.by_itself(),
         }
     }
@@ -129,6 +129,21 @@ impl<'n> Naming<'n> {
             return named(Cause::Lock, detail);
         }
         None
+    }
+
+    /// A wait that a service of the request's ended while it served no part of it: what went on there was for another request.
+    fn by_others(&self, o: &Outer) -> Option<(What, Detail)> {
+        let (s, by) = (self.slice, o.by?);
+        let names = self.reader.names;
+        let is_its = |p: &&Place| p.task.is_some_and(|of| names.is_one_process(of, by) || names.is_alike(of, by));
+        let first = self.places.iter().find(is_its)?;
+        let is_served = self.places.iter().filter(is_its).any(|p| p.served.start < s.to && s.from < p.served.end);
+        let is_within = s.depth <= self.place.map_or(0, |p| p.depth) || names.is_one_process(o.waiter, by);
+        if is_served || is_within {
+            return None;
+        }
+        let detail = Detail { reason: Some(reasons::OTHERS_ANSWERED), by: None, ..self.detail() };
+        Some((self.what(Cause::Queue, first.service.clone(), first.host), detail))
     }
 
     /// What went on after a wait for another's work.
