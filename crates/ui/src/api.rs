@@ -221,6 +221,7 @@ pub const QUESTIONS: &[Question] = &[
             LIMIT,
             OF,
             Parameter { how: How::Flag, ..option("path", "With the active path of the one task: `true`.") },
+            Parameter { how: How::Flag, ..option("processors", "With who had each processor: `true`.") },
         ],
     },
     Question {

@@ -396,6 +396,24 @@ export interface PathPart {
   count: number;
 }
 
+export interface Held {
+  from_ns: number;
+  to_ns: number;
+  task: string;
+  program: string;
+  duration_ns: number;
+  count: number;
+}
+
+export interface Processor {
+  host: string;
+  cpu: number;
+  held_ns: number;
+  by_task: { task: string; program: string; duration_ns: number; count: number }[];
+  more_tasks: number;
+  parts: Held[];
+}
+
 export interface Timeline extends Document {
   begin_ns: number;
   end_ns: number;
@@ -406,6 +424,7 @@ export interface Timeline extends Document {
   by_state: StateSum[];
   tasks: TaskTrack[];
   path: PathPart[] | null;
+  processors: Processor[] | null;
 }
 
 export interface Stack {
