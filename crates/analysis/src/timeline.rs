@@ -1,8 +1,10 @@
 //! What tasks themselves did over time: ran, were ready, or waited, and by what each wait ended. Nothing is followed to others,
 //! unlike on an active path.
 
+mod processors;
 mod thin;
 
+pub use processors::{Processor, processors};
 pub use thin::{Part, Thin};
 
 use crate::active_path::{lifetime, own_wait};

@@ -22,9 +22,8 @@ use crate::critical_path::critical_path;
 use crate::each::End;
 use crate::histogram::Histogram;
 use crate::names::Names;
-use crate::requests::{KINDS_MAX, awaits, kind_of, opens};
+use crate::requests::{KINDS_MAX, awaits, opens};
 use crate::selection::{Placed, Selection};
-use crate::spans::lay_out;
 use std::collections::BTreeMap;
 use wakepath_causality::Learned;
 use wakepath_causality::exchange::{Exchange, ExchangeFlag};
@@ -82,7 +81,7 @@ pub struct Answer {
     pub too_few: (u64, u64),
     /// Further kinds that fit the question and were not looked at.
     pub further: u64,
-    /// Kinds that only one of the two recordings has.
+    /// Kinds that only one of the two sides has.
     pub one_sided: Vec<(KindName, u64)>,
 }
 
@@ -141,31 +140,45 @@ impl Wanted {
     }
 }
 
-fn durations(recording: &Recording<'_>, learned: &Learned, question: &Question<'_>) -> BTreeMap<KindName, Histogram> {
-    let Recording { folder, names, .. } = *recording;
-    let mut kinds: BTreeMap<KindName, Histogram> = BTreeMap::new();
+/// How the requests of a kind are put into two groups.
+#[derive(Clone, Copy)]
+enum Split<'s> {
+    /// By duration, as the plan says.
+    ByDuration,
+    /// Those of a selection, and all others.
+    InTwo(&'s Selection),
+    /// Those of a selection; the others are not looked at.
+    Only(&'s Selection),
+}
+
+/// Of each kind, how long the selected requests and the others took.
+fn durations(
+    recording: &Recording<'_>,
+    learned: &Learned,
+    question: &Question<'_>,
+    selection: &Selection,
+) -> BTreeMap<KindName, (Histogram, Histogram)> {
+    let mut kinds: BTreeMap<KindName, (Histogram, Histogram)> = BTreeMap::new();
+    let line = recording.folder.timeline();
     let out = |r: Request| {
-        if r.orphan.is_some() || awaits(&r) {
+        let Some(placed) = Placed::new(&r, recording.names, &line) else { return };
+        if awaits(&r)
+            || opens(&r, &placed.kind.1)
+            || !question.asks_for(&placed.kind)
+            || (kinds.len() >= KINDS_MAX && !kinds.contains_key(&placed.kind))
+        {
             return;
         }
-        let Some(root) = lay_out(&r).first().map(|t| t.duration_ns()) else { return };
-        let name = kind_of(&r, names);
-        if question.asks_for(&name) && !opens(&r, &name.1) && (kinds.len() < KINDS_MAX || kinds.contains_key(&name)) {
-            kinds.entry(name).or_default().add(root);
-        }
+        let is_within = selection.has(&r, &placed, recording.names);
+        let (within, others) = kinds.entry(placed.kind).or_default();
+        if is_within { within } else { others }.add(placed.duration_ns);
     };
-    learned.reconstruct(folder, out);
+    learned.reconstruct(recording.folder, out);
     kinds
 }
 
-/// Finds the paths of all requests again and adds those that are wanted to their groups: with a selection, those in it and
-/// all others of their kind; without, by duration.
-fn gather(
-    recording: &Recording<'_>,
-    learned: &Learned,
-    selection: Option<&Selection>,
-    plans: &mut BTreeMap<KindName, Plan>,
-) {
+/// Finds the paths of all requests again and adds those that are wanted to their groups.
+fn gather(recording: &Recording<'_>, learned: &Learned, split: Split<'_>, plans: &mut BTreeMap<KindName, Plan>) {
     let Recording { folder, index, names } = *recording;
     let reader = Reader::new(folder, index, names);
     let line = folder.timeline();
@@ -173,13 +186,15 @@ fn gather(
         let Some(placed) = Placed::new(&r, names, &line) else { return };
         let Some(plan) = plans.get_mut(&placed.kind) else { return };
         let duration = placed.duration_ns;
-        let is_slow = selection.map_or_else(|| plan.slow.has(duration), |s| s.has(&r, &placed, names));
-        let (wanted, group) = if is_slow {
-            (&mut plan.slow, &mut plan.groups.0)
-        } else if selection.is_some() || plan.typical.has(duration) {
-            (&mut plan.typical, &mut plan.groups.1)
-        } else {
-            return;
+        let (is_slow, is_typical) = match split {
+            Split::ByDuration => (plan.slow.has(duration), plan.typical.has(duration)),
+            Split::InTwo(selection) => (selection.has(&r, &placed, names), true),
+            Split::Only(selection) => (selection.has(&r, &placed, names), false),
+        };
+        let (wanted, group) = match (is_slow, is_typical) {
+            (true, _) => (&mut plan.slow, &mut plan.groups.0),
+            (false, true) => (&mut plan.typical, &mut plan.groups.1),
+            (false, false) => return,
         };
         group.found += 1;
         let reply = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).map(|h| &h.exchange);
@@ -233,7 +248,7 @@ pub fn slowest(recording: &Recording<'_>, question: &Question<'_>) -> Answer {
     let mut answer = Answer::default();
     let mut found: Vec<(u128, KindName, Histogram)> = Vec::new();
     let learned = Learned::of(recording.folder);
-    for (name, h) in durations(recording, &learned, question) {
+    for (name, (h, _)) in durations(recording, &learned, question, &Selection::default()) {
         if h.count() < REQUESTS_MIN {
             answer.too_few.0 += 1;
             answer.too_few.1 += h.count();
@@ -261,7 +276,7 @@ pub fn slowest(recording: &Recording<'_>, question: &Question<'_>) -> Answer {
             (name.clone(), plan)
         })
         .collect();
-    gather(recording, &learned, None, &mut plans);
+    gather(recording, &learned, Split::ByDuration, &mut plans);
     for (lost_ns, name, h) in found {
         if let Some(plan) = plans.remove(&name) {
             let compared = Comparison::new(plan.groups.0, plan.groups.1);
@@ -276,12 +291,33 @@ fn slow_count(h: &Histogram, share: f64) -> u64 {
     count.max(SLOW_MIN.min(h.count() / 4)).clamp(1, h.count())
 }
 
-/// Of each kind of request, those of one recording against those of an earlier one. Reads each folder three times.
-pub fn between(before: &Recording<'_>, after: &Recording<'_>, question: &Question<'_>) -> Answer {
+/// One side of a comparison: requests of a recording.
+#[derive(Clone, Copy)]
+pub struct Side<'a> {
+    /// The recording.
+    pub recording: &'a Recording<'a>,
+    /// Which of its requests.
+    pub selection: &'a Selection,
+}
+
+impl Side<'_> {
+    /// How long those of each kind took; kinds without any are left out.
+    fn durations(&self, learned: &Learned, question: &Question<'_>) -> BTreeMap<KindName, Histogram> {
+        let all = durations(self.recording, learned, question, self.selection).into_iter();
+        all.map(|(name, (selected, _))| (name, selected)).filter(|(_, h)| h.count() > 0).collect()
+    }
+}
+
+/// Of each kind of request, those of one recording or period against those of another. Reads each folder three times, one
+/// that both sides are of five times.
+pub fn between(before: Side<'_>, after: Side<'_>, question: &Question<'_>) -> Answer {
     let mut answer = Answer::default();
-    let (before, after) = ((before, &Learned::of(before.folder)), (after, &Learned::of(after.folder)));
-    let earlier = durations(before.0, before.1, question);
-    let mut later = durations(after.0, after.1, question);
+    let after_learned = Learned::of(after.recording.folder);
+    let is_same = std::ptr::eq(before.recording.folder, after.recording.folder);
+    let own = (!is_same).then(|| Learned::of(before.recording.folder));
+    let before_learned = own.as_ref().unwrap_or(&after_learned);
+    let earlier = before.durations(before_learned, question);
+    let mut later = after.durations(&after_learned, question);
     let mut found: Vec<(u128, KindName, u64, u64)> = Vec::new();
     for (name, a) in earlier {
         let Some(b) = later.remove(&name) else {
@@ -300,7 +336,7 @@ pub fn between(before: &Recording<'_>, after: &Recording<'_>, question: &Questio
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     answer.further = found.len().saturating_sub(question.kinds_max) as u64;
     found.truncate(question.kinds_max);
-    let all_of = |(recording, learned): (&Recording<'_>, &Learned), count: fn(&(u128, KindName, u64, u64)) -> u64| {
+    let all_of = |side: Side<'_>, learned: &Learned, count: fn(&(u128, KindName, u64, u64)) -> u64| {
         let mut plans: BTreeMap<KindName, Plan> = found
             .iter()
             .map(|f| {
@@ -308,10 +344,11 @@ pub fn between(before: &Recording<'_>, after: &Recording<'_>, question: &Questio
                 (f.1.clone(), Plan { slow, typical, groups: Default::default() })
             })
             .collect();
-        gather(recording, learned, None, &mut plans);
+        gather(side.recording, learned, Split::Only(side.selection), &mut plans);
         plans
     };
-    let (mut typical, mut slow) = (all_of(before, |f| f.2), all_of(after, |f| f.3));
+    let mut typical = all_of(before, before_learned, |f| f.2);
+    let mut slow = all_of(after, &after_learned, |f| f.3);
     for (lost_ns, name, _, requests) in &found {
         if let (Some(t), Some(s)) = (typical.remove(name), slow.remove(name)) {
             let compared = Comparison::new(s.groups.0, t.groups.0);

@@ -18,6 +18,8 @@ pub struct Held {
     pub from: MonoNs,
     /// Until when.
     pub to: MonoNs,
+    /// Whether it was recorded when it left; else it is given until whoever came next.
+    pub is_end_known: bool,
 }
 
 /// Who had a processor between two moments, last first. Where nobody is known to have had it nothing is given: it was
@@ -38,6 +40,18 @@ impl Index {
         let key = (u64::from(cpu), to.0, 0);
         let place = self.rows(host).map_or(0, |h| self.store.lower_bound(&h.cpus, key));
         Holders { index: self, host, cpu, place, from, until: to }
+    }
+
+    /// The processors of a host that tasks are known to have had, in order.
+    pub fn processors(&self, host: HostId) -> Vec<u16> {
+        let mut out = Vec::new();
+        let Some(h) = self.rows(host) else { return out };
+        let mut place = 0;
+        while let Some(came) = self.store.get(&h.cpus, place) {
+            out.extend(u16::try_from(came.cpu));
+            place = self.store.lower_bound(&h.cpus, (u64::from(came.cpu) + 1, 0, 0));
+        }
+        out
     }
 
     /// When `task`, which came onto a processor at `at`, left it: where its next wait began, as far as that was recorded. One that
@@ -78,7 +92,7 @@ impl Iterator for Holders<'_> {
             let from = came.at.max(self.from);
             self.until = came.at;
             if to > from {
-                return Some(Held { task: came.task, from, to });
+                return Some(Held { task: came.task, from, to, is_end_known: left.is_some() });
             }
         }
         self.until = self.from;

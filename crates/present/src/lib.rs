@@ -4,6 +4,7 @@
 pub mod bottleneck;
 pub mod calibration;
 pub mod common;
+pub mod compared;
 pub mod doctor;
 pub mod each;
 pub mod flame;

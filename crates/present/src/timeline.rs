@@ -1,5 +1,9 @@
 //! `wakepath timeline`: what tasks did over time, thinned to a number of columns, with sums that are exact.
 
+mod processors;
+
+pub use processors::{HeldView, HolderView, ProcessorView};
+
 use crate::losses::{Loss, losses_or_none};
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, cut, sanitise, wrap};
@@ -105,6 +109,8 @@ pub struct TimelineView {
     pub tasks: Vec<TaskView>,
     /// The active path of the one task, where that was asked for.
     pub path: Option<Vec<PathPartView>>,
+    /// The processors of all hosts, where they were asked for.
+    pub processors: Option<Vec<ProcessorView>>,
 }
 
 /// Sums, largest first.
@@ -164,18 +170,26 @@ impl TimelineView {
         let has_hosts = self.tasks.iter().any(|t| t.host != self.tasks[0].host);
         for t in &self.tasks {
             let name = if has_hosts { format!("{} on {}", t.task, t.host) } else { t.task.clone() };
-            let _ = writeln!(out, "{:<NAME$} {}", cut(&sanitise(&name), NAME), self.lane(&t.parts, columns));
+            let _ = writeln!(
+                out,
+                "{:<NAME$} {}",
+                cut(&sanitise(&name), NAME),
+                self.lane(t.parts.iter().map(marked), columns)
+            );
         }
         if let Some(path) = &self.path {
-            let parts: Vec<PartView> = path.iter().map(PartView::from).collect();
-            let _ = writeln!(out, "{:<NAME$} {}", "active path", self.lane(&parts, columns));
+            let parts = path.iter().map(|p| (p.from_ns, p.to_ns, mark(p.state)));
+            let _ = writeln!(out, "{:<NAME$} {}", "active path", self.lane(parts, columns));
+        }
+        if let Some(processors) = &self.processors {
+            let _ = write!(out, "\n{}", self.render_processors(processors, columns, style));
         }
         let marks: Vec<String> = State::ALL
             .iter()
             .filter(|s| self.by_state.iter().any(|b| b.state == s.name()))
             .map(|s| format!("{} {}", s.mark(), s.name()))
             .collect();
-        out.push_str(&wrap(&format!("Marks: {}; · not known.", marks.join(", ")), "", style.prose()));
+        out.push_str(&wrap(&format!("Marks of tasks: {}; · not known.", marks.join(", ")), "", style.prose()));
         out.push('\n');
         let mut table = Table::new(&[Column::number("time"), Column::number("intervals"), Column::text("state")]);
         for s in &self.by_state {
@@ -199,14 +213,13 @@ impl TimelineView {
         out
     }
 
-    /// A task's time as characters: in each column what most of it was.
-    fn lane(&self, parts: &[PartView], columns: usize) -> String {
+    /// Time as characters: of each column what most of it was. `parts`: begin, end (ns since 1970) and mark of each.
+    fn lane(&self, parts: impl Iterator<Item = (i64, i64, char)>, columns: usize) -> String {
         let length = i128::from(self.to_ns - self.from_ns).max(1);
         let mut most = vec![(0_i128, '·'); columns];
-        for p in parts {
+        for (from_ns, to_ns, mark) in parts {
             let at = |ns: i64| i128::from(ns - self.from_ns) * columns as i128;
-            let (from, to) = (at(p.from_ns), at(p.to_ns));
-            let mark = State::ALL.iter().find(|s| s.name() == p.state).map_or('?', |s| s.mark());
+            let (from, to) = (at(from_ns), at(to_ns));
             let (first, last) = (from / length, (to - 1) / length);
             for column in first.max(0)..=last.min(columns as i128 - 1) {
                 let part = to.min((column + 1) * length) - from.max(column * length);
@@ -220,11 +233,13 @@ impl TimelineView {
     }
 }
 
-impl From<&PathPartView> for PartView {
-    fn from(p: &PathPartView) -> PartView {
-        let PathPartView { from_ns, to_ns, state, duration_ns, count, .. } = *p;
-        PartView { from_ns, to_ns, state, duration_ns, count, by: None, syscall: None }
-    }
+/// What stands for a state.
+fn mark(state: &str) -> char {
+    State::ALL.iter().find(|s| s.name() == state).map_or('?', |s| s.mark())
+}
+
+fn marked(p: &PartView) -> (i64, i64, char) {
+    (p.from_ns, p.to_ns, mark(p.state))
 }
 
 /// The time that is shown, and how long a column of it is (ns).

@@ -24,7 +24,7 @@ pub enum Mode {
     Slowest,
     /// Selected requests of a recording with the others of their kinds.
     Selected,
-    /// Two recordings.
+    /// Two recordings, or two periods.
     BeforeAfter,
     /// Tasks in two recordings.
     Tasks,
@@ -216,7 +216,7 @@ pub struct WhyView {
     pub too_few_requests: u64,
     /// Further kinds, which were not looked at.
     pub further_kinds: u64,
-    /// Kinds that only one of two recordings has.
+    /// Kinds that only one of two recordings or periods has.
     pub one_sided: Vec<OneSidedView>,
     /// Reads of the index that failed.
     pub failed_reads: u64,
@@ -230,9 +230,11 @@ pub struct Words<'w> {
     pub mode: Mode,
     /// The share of the slow ones, 0 to 1.
     pub slowest: f64,
-    /// The folder of the slow ones, as it was given.
+    /// The folder of the slow ones, as it is given to commands.
     pub folder: &'w str,
-    /// The folder of the others.
+    /// What sentences call the side of the slow ones, where two are compared: a folder or a period.
+    pub after: &'w str,
+    /// The same of the other side.
     pub before: &'w str,
 }
 
@@ -367,9 +369,9 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
             format!("The selected ones of {kind} ({found}) took {slow} on average, the others {typical}")
         }
         Mode::BeforeAfter => {
-            format!("{kind} takes {slow} on average in {}, {typical} in {}", words.folder, words.before)
+            format!("{kind} takes {slow} on average in {}, {typical} in {}", words.after, words.before)
         }
-        Mode::Tasks => format!("{kind} took {slow} in {}, {typical} in {}", words.folder, words.before),
+        Mode::Tasks => format!("{kind} took {slow} in {}, {typical} in {}", words.after, words.before),
     };
     if k.more_ns.unsigned_abs() as f64 <= HARDLY * k.typical.mean_ns as f64 {
         return if words.mode == Mode::Slowest { alike(k, &kind) } else { format!("{head}: almost no difference.") };
@@ -428,7 +430,7 @@ fn more_calls(k: &KindView, words: &Words<'_>) -> String {
         }
         Mode::BeforeAfter | Mode::Tasks => format!(
             " A request leads to {slow:.1} calls of {call} on average in {}, to {typical:.1} in {}.",
-            words.folder, words.before
+            words.after, words.before
         ),
     }
 }

@@ -68,6 +68,11 @@ const WITH: Parameter = Parameter {
     )
 };
 const LIMIT: Parameter = option("limit", "At most so many; 0 = all.");
+const OF: Parameter = Parameter { how: How::Of, ..option("of", "Only of this folder: its number, from 0.") };
+const AGAINST: Parameter =
+    Parameter { how: How::Folder, ..option("against", "Compared with this folder: its number, from 0.") };
+const AGAINST_FROM: Parameter = option("against-from", "Begin of the period to compare with, in the forms of `from`.");
+const AGAINST_TO: Parameter = option("against-to", "End of the period to compare with.");
 const REQUEST: Parameter = option("request", "Id of a request or its first digits, or `slowest`.");
 
 /// All questions.
@@ -98,14 +103,28 @@ pub const QUESTIONS: &[Question] = &[
         about: "Kinds of request.",
         command: &["requests"],
         schema: "requests",
-        parameters: &[FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH],
+        parameters: &[FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH, OF],
+    },
+    Question {
+        path: "kinds_compared",
+        about: "Kinds of request of two recordings or periods, what changed most first.",
+        command: &["requests"],
+        schema: "requests_compared",
+        parameters: &[FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH, OF, AGAINST, AGAINST_FROM, AGAINST_TO],
+    },
+    Question {
+        path: "map_compared",
+        about: "Services and the calls between them of two recordings or periods, what changed most first.",
+        command: &["requests", "--map"],
+        schema: "service_map_compared",
+        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH, OF, AGAINST, AGAINST_FROM, AGAINST_TO],
     },
     Question {
         path: "each",
         about: "Requests one by one, with what most of each went to.",
         command: &["requests", "--each"],
         schema: "each",
-        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH, LIMIT],
+        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH, LIMIT, OF],
     },
     Question {
         path: "over_time",
@@ -122,6 +141,7 @@ pub const QUESTIONS: &[Question] = &[
             SERVICE,
             CALLS,
             WITH,
+            OF,
         ],
     },
     Question {
@@ -129,14 +149,14 @@ pub const QUESTIONS: &[Question] = &[
         about: "What the selected requests have in common and the others have not.",
         command: &["requests", "--common"],
         schema: "common",
-        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH, LIMIT],
+        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH, LIMIT, OF],
     },
     Question {
         path: "map",
         about: "Services, and the calls between them.",
         command: &["requests", "--map"],
         schema: "service_map",
-        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH],
+        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS, WITH, OF],
     },
     Question {
         path: "show",
@@ -161,6 +181,7 @@ pub const QUESTIONS: &[Question] = &[
             option("host", "Of the task."),
             FROM,
             TO,
+            OF,
         ],
     },
     Question {
@@ -179,6 +200,10 @@ pub const QUESTIONS: &[Question] = &[
             SERVICE,
             CALLS,
             WITH,
+            OF,
+            AGAINST,
+            AGAINST_FROM,
+            AGAINST_TO,
         ],
     },
     Question {
@@ -194,7 +219,9 @@ pub const QUESTIONS: &[Question] = &[
             TO,
             option("columns", "Columns that the time is divided into, 1 to 10000."),
             LIMIT,
+            OF,
             Parameter { how: How::Flag, ..option("path", "With the active path of the one task: `true`.") },
+            Parameter { how: How::Flag, ..option("processors", "With who had each processor: `true`.") },
         ],
     },
     Question {
@@ -215,8 +242,10 @@ pub const QUESTIONS: &[Question] = &[
                 how: How::Flag,
                 ..option("difference", "With what the requests that are not selected took: `true`.")
             },
-            Parameter { how: How::Of, ..option("of", "Only of this folder: its number, from 0.") },
-            Parameter { how: How::Folder, ..option("against", "Compared with this folder: its number, from 0.") },
+            OF,
+            AGAINST,
+            AGAINST_FROM,
+            AGAINST_TO,
         ],
     },
     Question {
@@ -230,6 +259,7 @@ pub const QUESTIONS: &[Question] = &[
             option("request", "Only of this kind of request."),
             FROM,
             TO,
+            OF,
         ],
     },
     Question {

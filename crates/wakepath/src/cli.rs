@@ -1,5 +1,6 @@
 //! The command line.
 
+mod against;
 mod agent;
 mod attach;
 mod bundle;
@@ -22,6 +23,7 @@ mod triage;
 mod ui;
 mod values;
 
+pub use against::Against;
 pub use agent::{AgentArgs, AskAgents};
 pub use attach::{AttachArgs, DetachArgs};
 pub use bundle::BundleArgs;
@@ -276,10 +278,11 @@ pub struct WaitsArgs {
 /// Why slow requests are slow: where their time goes compared with typical ones, largest difference first
 ///
 /// Compares the slowest requests of each kind with the middle half by duration; or a selection by time, duration and service
-/// with all others; or, with two folders, a kind in the second with the same kind in the first. The time is that of critical
-/// paths, grouped by cause: computing, waiting for a processor, a lock, network, name server, disk, timer, queue. Figures are
-/// averages, and the differences add up. Requests with an incomplete path are left out and counted. In folders without
-/// requests, such as imported traces, --task compares the active path of a task in two recordings.
+/// with all others; or a kind in one recording or period with the same kind in another (two folders, --against, or
+/// --against-from). The time is that of critical paths, grouped by cause: computing, waiting for a processor, a lock, network,
+/// name server, disk, timer, queue. Figures are averages, and the differences add up. Requests with an incomplete path are
+/// left out and counted. In folders without requests, such as imported traces, --task compares the active path of a task in
+/// two recordings.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -289,6 +292,7 @@ Examples:
   wakepath why shop --from +10s --to +12s        requests of two seconds, against all others
   wakepath why shop --service store              those through a service, against all others
   wakepath why monday tuesday                    what takes longer in the second recording
+  wakepath why shop --from +60s --against-to +60s   what takes longer than in the first minute
   wakepath why fast slow --task wget             a task in two recordings, from its start to its end
   wakepath why shop --json | jq '.kinds[0].differences[0] | {cause, service, more_ns, examples}'")]
 pub struct WhyArgs {
@@ -296,10 +300,12 @@ pub struct WhyArgs {
     #[arg(required = true, value_name = "DIR", num_args = 1..=2)]
     pub folders: Vec<PathBuf>,
     /// With one folder: the share of a kind's requests that count as slow
-    #[arg(long, default_value = "1%", value_name = "SHARE", conflicts_with_all = ["from", "to", "longer_than", "shorter_than", "service"])]
+    #[arg(long, default_value = "1%", value_name = "SHARE", conflicts_with_all = ["from", "to", "longer_than", "shorter_than", "service", "against", "against_from", "against_to"])]
     pub slowest: Share,
     #[command(flatten)]
     pub part: PartOfRequests,
+    #[command(flatten)]
+    pub against: Against,
     /// Only this kind, as `wakepath requests` prints it
     #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
@@ -307,7 +313,7 @@ pub struct WhyArgs {
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub kinds: usize,
     /// With two folders: the tasks of this NAME, TID or NAME/TID instead of requests
-    #[arg(long, value_name = "TASK", conflicts_with_all = ["kind", "from", "to", "longer_than", "shorter_than", "service"])]
+    #[arg(long, value_name = "TASK", conflicts_with_all = ["kind", "from", "to", "longer_than", "shorter_than", "service", "against", "against_from", "against_to"])]
     pub task: Option<String>,
     /// With --task: on this host
     #[arg(long, value_name = "HOST", requires = "task")]

@@ -1,6 +1,6 @@
 //! `wakepath flame`.
 
-use crate::cli::FlameArgs;
+use crate::cli::{FlameArgs, PartOfRequests};
 use crate::folders;
 use crate::output::{self, Answers};
 use crate::requests::{part, spans, whole};
@@ -20,11 +20,15 @@ pub const SCHEMA: &str = "wakepath.flame/1";
 
 /// Prints where the time of requests went.
 pub fn run(args: &FlameArgs, out: &mut Answers) -> Result<i32> {
-    let (selected, mut others, mut losses) = read(&args.folders.folders, args, args.difference)?;
+    let own = &args.folders.folders;
+    let (selected, mut others, mut losses) = read(own, &args.part, args, args.difference)?;
     if !args.against.is_empty() {
         let more;
-        (others, _, more) = read(&args.against, args, false)?;
-        losses.extend(more);
+        (others, _, more) = read(args.against.folders(own), &args.against.part(&args.part), args, false)?;
+        // of the same folders they are told once
+        if !args.against.against.is_empty() {
+            losses.extend(more);
+        }
     }
     let is_compared = args.difference || !args.against.is_empty();
     let view = FlameView::new(&selected, is_compared.then_some(&others));
@@ -38,10 +42,15 @@ pub fn run(args: &FlameArgs, out: &mut Answers) -> Result<i32> {
 }
 
 /// The selected requests of a recording, all its others where they are wanted, and what it lost.
-fn read(dirs: &[PathBuf], args: &FlameArgs, wants_others: bool) -> Result<(Flame, Flame, Vec<Loss>)> {
+fn read(
+    dirs: &[PathBuf],
+    requests: &PartOfRequests,
+    args: &FlameArgs,
+    wants_others: bool,
+) -> Result<(Flame, Flame, Vec<Loss>)> {
     let folder = folders::open(dirs)?;
     let names = Names::read(&folder);
-    let selection = part::selection(&args.part, args.kind.as_deref(), whole(&spans(&folder)))?;
+    let selection = part::selection(requests, args.kind.as_deref(), whole(&spans(&folder)))?;
     let index = folders::index(&folder, dirs)?;
     let recording = Recording { folder: &folder, index: &index, names: &names };
     let (selected, others) = flame(&recording, &selection, wants_others);

@@ -44,6 +44,7 @@ mod recording;
 mod requests;
 mod rights;
 mod show;
+mod sides;
 mod sink;
 mod sniff;
 mod status;

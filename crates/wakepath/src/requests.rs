@@ -1,5 +1,6 @@
 //! `wakepath requests`.
 
+mod compared;
 pub mod part;
 
 use crate::cli::RequestsArgs;
@@ -26,6 +27,9 @@ pub const SCHEMA: &str = "wakepath.requests/1";
 
 /// Prints the kinds of request of the folders.
 pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
+    if !args.against.is_empty() {
+        return compared::run(args, out);
+    }
     if args.each || args.map || args.over_time || args.common {
         return part::run(args, out);
     }

@@ -7,12 +7,12 @@ use crate::requests::spans;
 use anyhow::{Result, bail};
 use wakepath_analysis::active_path::active_path;
 use wakepath_analysis::names::Names;
-use wakepath_analysis::timeline::{Counted, Sums, Thin, add, stays, tasks};
+use wakepath_analysis::timeline::{Counted, Sums, Thin, add, processors, stays, tasks};
 use wakepath_graph::Index;
 use wakepath_model::defects::Answer;
-use wakepath_model::ids::CommonNs;
+use wakepath_model::ids::{CommonNs, HostId};
 use wakepath_present::text::Style;
-use wakepath_present::timeline::{PartView, PathPartView, TaskView, TimelineView, by_state, column_ns};
+use wakepath_present::timeline::{PartView, PathPartView, ProcessorView, TaskView, TimelineView, by_state, column_ns};
 use wakepath_present::{json, losses};
 
 /// Schema of the JSON answer.
@@ -56,6 +56,7 @@ pub fn run(args: &TimelineArgs, out: &mut Answers) -> Result<i32> {
         more_tasks: (all - tasks.len()) as u64,
         by_state: by_state(&sums),
         path: args.path.then(|| drawn.path(found[0])),
+        processors: args.processors.then(|| drawn.processors(folder.hosts().iter().map(|h| h.id()), &args.which)),
         tasks,
     };
     folders::whole(&index, dirs)?;
@@ -107,6 +108,14 @@ impl Drawn<'_> {
             by_state: by_state(&sums),
             parts: thin.finish().iter().map(|p| PartView::new(self.names, host, p)).collect(),
         }
+    }
+
+    /// The processors of the hosts that are asked about.
+    fn processors(&self, hosts: impl Iterator<Item = HostId>, which: &WhichTasks) -> Vec<ProcessorView> {
+        let wanted = hosts.filter(|h| which.host.as_ref().is_none_or(|host| self.names.host(*h) == host));
+        let of =
+            |host| processors(self.index, host, self.from, self.to, self.column_ns).into_iter().map(move |p| (host, p));
+        wanted.flat_map(of).map(|(host, p)| ProcessorView::new(self.names, host, &p)).collect()
     }
 
     /// The active path of a task.

@@ -5,14 +5,14 @@ use crate::output::Answers;
 use crate::progress::Reading;
 use crate::requests::part::{self, selection};
 use crate::requests::{held, spans, whole};
-use crate::{folders, output, suggest};
+use crate::{folders, output, sides, suggest};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use wakepath_analysis::active_path::lifetime;
 use wakepath_analysis::connections::HeldReplies;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::selection::Selection;
-use wakepath_analysis::why::{Comparison, Question, Recording, between, of_tasks, selected, slowest};
+use wakepath_analysis::why::{Comparison, Question, Recording, Side, between, of_tasks, selected, slowest};
 use wakepath_graph::Index;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
@@ -52,7 +52,7 @@ impl<'a> Asked<'a> {
 pub fn slowest_of(folder: &Folder, index: &Index, names: &Names<'_>, dir: &str, kinds_max: usize) -> WhyView {
     let recording = Recording { folder, index, names };
     let question = Question { slowest: SLOWEST, kind: None, kinds_max };
-    let words = Words { mode: Mode::Slowest, slowest: SLOWEST, folder: dir, before: dir };
+    let words = Words { mode: Mode::Slowest, slowest: SLOWEST, folder: dir, after: dir, before: dir };
     WhyView::of_requests(&slowest(&recording, &question), &words, index.failed_reads())
 }
 
@@ -67,61 +67,26 @@ pub fn selected_of(
 ) -> WhyView {
     let recording = Recording { folder, index, names };
     let question = Question { slowest: SLOWEST, kind: None, kinds_max };
-    let words = Words { mode: Mode::Selected, slowest: SLOWEST, folder: dir, before: dir };
+    let words = Words { mode: Mode::Selected, slowest: SLOWEST, folder: dir, after: dir, before: dir };
     WhyView::of_requests(&selected(&recording, &question, selection), &words, index.failed_reads())
 }
 
-/// Prints why the slow ones are slow, or what changed between two recordings.
+/// Prints why the slow ones are slow, or what changed between two recordings or periods.
 pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
-    let asked = args.folders.iter().map(Asked::open).collect::<Result<Vec<_>>>()?;
+    let dirs: Vec<&PathBuf> = args.against.against.iter().chain(&args.folders).collect();
+    if dirs.len() > 2 {
+        bail!("compare one folder with one; wakepath merge makes one of several hosts' folders");
+    }
+    let asked = dirs.into_iter().map(Asked::open).collect::<Result<Vec<_>>>()?;
     let names: Vec<Names<'_>> = asked.iter().map(|a| Names::read(&a.folder)).collect();
     let recordings: Vec<Recording<'_>> =
         asked.iter().zip(&names).map(|(a, names)| Recording { folder: &a.folder, index: &a.index, names }).collect();
-    let question = Question {
-        slowest: args.slowest.0,
-        kind: args.kind.as_deref(),
-        kinds_max: if args.kinds == 0 { usize::MAX } else { args.kinds },
-    };
     let shown: Vec<String> = asked.iter().map(|a| a.dir.display().to_string()).collect();
-    let words = |mode| Words {
-        mode,
-        slowest: question.slowest,
-        folder: shown.last().map_or("", String::as_str),
-        before: shown.first().map_or("", String::as_str),
-    };
-    let failed = || asked.iter().map(|a| a.index.failed_reads()).sum();
     // of two that are compared, the later is read last
     let bar = asked
         .last()
         .map(|a| Reading::of(&a.folder, "comparing requests", wakepath_analysis::why::bytes_to_read(&a.folder)));
-    let mut view = match (&recordings[..], &args.task) {
-        ([before, after], Some(task)) => tasks(args, before, after, task, &words(Mode::Tasks))?,
-        ([_, _], None) if !args.part.is_empty() => {
-            bail!(
-                "--from, --to, --longer-than, --shorter-than and --service select within one recording: give one folder"
-            )
-        }
-        ([one], None) if !args.part.is_empty() => {
-            let selection = selection(&args.part, args.kind.as_deref(), whole(&spans(one.folder)))?;
-            let answer = selected(one, &question, &selection);
-            let view = WhyView::of_requests(&answer, &words(Mode::Selected), failed());
-            if view.kinds.is_empty() && view.too_few_kinds == 0 {
-                part::exists(one.folder, &selection)?;
-                bail!(
-                    "no request is selected; wakepath requests {} --each shows when they began and how long they took",
-                    words(Mode::Selected).folder
-                );
-            }
-            view
-        }
-        ([_], Some(_)) => bail!("--task compares two recordings: wakepath why BEFORE AFTER --task NAME"),
-        ([before, after], None) => {
-            let answer = between(before, after, &question);
-            WhyView::of_requests(&answer, &words(Mode::BeforeAfter), failed())
-        }
-        ([one], None) => WhyView::of_requests(&slowest(one, &question), &words(Mode::Slowest), failed()),
-        _ => bail!("give one folder, or two to compare; wakepath merge makes one of several hosts' folders"),
-    };
+    let mut view = compare(args, &asked, &recordings)?;
     drop(bar);
     if let (Some(kind), true) = (&args.kind, view.kinds.is_empty() && view.too_few_kinds == 0) {
         bail!("no request of kind {kind:?}: {}", suggest::kind(&asked[0].folder, kind));
@@ -140,6 +105,53 @@ pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
     out.give(text.as_bytes())?;
     let touched = losses::touch(&lost, ANSWERS) || !view.is_complete();
     Ok(output::exit_code(&args.answering, touched))
+}
+
+/// What is asked of one recording, or of two: the earlier first.
+fn compare(args: &WhyArgs, asked: &[Asked<'_>], recordings: &[Recording<'_>]) -> Result<WhyView> {
+    let question = Question {
+        slowest: args.slowest.0,
+        kind: args.kind.as_deref(),
+        kinds_max: if args.kinds == 0 { usize::MAX } else { args.kinds },
+    };
+    let select = |r: &Recording<'_>, requests| selection(requests, args.kind.as_deref(), whole(&spans(r.folder)));
+    let (Some(before), Some(after)) = (recordings.first(), recordings.last()) else { bail!("give a folder") };
+    let (selected_before, selected_after) =
+        (select(before, &args.against.part(&args.part))?, select(after, &args.part)?);
+    let is_same = recordings.len() == 1;
+    let name = |asked: Option<&Asked<'_>>, r: &Recording<'_>, selection| {
+        let dirs: Vec<PathBuf> = asked.iter().map(|a| a.dir.to_path_buf()).collect();
+        sides::name(&dirs, selection, whole(&spans(r.folder)), is_same)
+    };
+    let folder = asked.last().map(|a| a.dir.display().to_string()).unwrap_or_default();
+    let [name_before, name_after] =
+        [name(asked.first(), before, &selected_before), name(asked.last(), after, &selected_after)];
+    let words =
+        |mode| Words { mode, slowest: question.slowest, folder: &folder, after: &name_after, before: &name_before };
+    let failed = || asked.iter().map(|a| a.index.failed_reads()).sum();
+    match &args.task {
+        Some(_) if is_same => bail!("--task compares two recordings: wakepath why BEFORE AFTER --task NAME"),
+        Some(task) => tasks(args, before, after, task, &words(Mode::Tasks)),
+        None if !is_same || !args.against.is_empty() => {
+            let side = |recording, selection| Side { recording, selection };
+            let answer = between(side(before, &selected_before), side(after, &selected_after), &question);
+            Ok(WhyView::of_requests(&answer, &words(Mode::BeforeAfter), failed()))
+        }
+        None if args.part.is_empty() => {
+            Ok(WhyView::of_requests(&slowest(after, &question), &words(Mode::Slowest), failed()))
+        }
+        None => {
+            let answer = selected(after, &question, &selected_after);
+            let view = WhyView::of_requests(&answer, &words(Mode::Selected), failed());
+            if view.kinds.is_empty() && view.too_few_kinds == 0 {
+                part::exists(after.folder, &selected_after)?;
+                bail!(
+                    "no request is selected; wakepath requests {folder} --each shows when they began and how long they took"
+                );
+            }
+            Ok(view)
+        }
+    }
 }
 
 /// The services of a recording, one of `recordings`, whose replies TCP held back.

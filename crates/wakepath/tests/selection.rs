@@ -4,7 +4,7 @@
 mod gateway;
 mod support;
 
-use gateway::{REQUESTS, folder, script};
+use gateway::{DEPLOYED_MS, REQUESTS, deployed, folder, script};
 use serde_json::Value;
 use std::fmt::Write as _;
 use support::{Tested, check, run, stderr, stdout, widest};
@@ -255,4 +255,88 @@ fn a_service_that_no_request_passes_through_is_refused_with_what_there_is() {
     // a selection that others make empty is no error of the service's
     let none = run(&["requests", "--each", &folder, "--service", "store", "--longer-than", "10s"]);
     assert!(none.status.success() && stdout(&none).contains("No request is selected"), "{}", stderr(&none));
+}
+
+/// Before and after a moment of one recording, on every view; each side has the figures that it has alone.
+#[test]
+fn two_periods_of_a_recording_are_compared() -> Tested {
+    const LONGER_NS: i64 = 2_000_000;
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "shop", &deployed(LONGER_NS as u64 / 1_000));
+    let at = format!("+{DEPLOYED_MS}ms");
+    let ask = |schema: &str, words: &[&str]| check(schema, &stdout(&run(&[words, &["--json", &folder]].concat())));
+    let both = ["--from", &at, "--against-to", &at];
+    let (after, before) = (["--from", at.as_str()], ["--to", at.as_str()]);
+    let of = |schema: &str, words: &[&str], flags: &[&str]| ask(schema, &[words, flags].concat());
+
+    let kinds = of("requests_compared", &["requests"], &both);
+    for (side, flags) in [("selected", after), ("against", before)] {
+        let alone = of("requests", &["requests"], &flags);
+        assert_eq!(kinds[side]["requests"], alone["requests"]);
+        for key in ["count", "rate_per_s", "mean_ns", "p50_ns", "p99_ns", "max_ns"] {
+            assert_eq!(kinds["kinds"][0][side][key], alone["kinds"][0][key], "{side} {key}");
+        }
+    }
+    assert_eq!(kinds["kinds"][0]["more_ns"], LONGER_NS);
+
+    let map = of("service_map_compared", &["requests", "--map"], &both);
+    let alone = of("service_map", &["requests", "--map"], &before);
+    let front = list(&map, "services").first().ok_or("a service")?;
+    assert_eq!((&front["service"], &front["more_ns"]), (&Value::from("front:80"), &Value::from(LONGER_NS)), "{map:#}");
+    let edge = &list(&map, "edges")[0];
+    assert_eq!(edge["against"]["p50_ns"], alone["edges"][0]["p50_ns"]);
+    assert_eq!((&edge["caller"], &edge["selected"]["per_request"]), (&Value::from("front:80"), &Value::from(1.0)));
+
+    let why = of("why", &["why"], &both);
+    let kind = &why["kinds"][0];
+    assert_eq!((&why["mode"], &kind["more_ns"]), (&Value::from("before_after"), &Value::from(LONGER_NS)));
+    assert_eq!(kind["differences"][0]["cause"], "cpu", "{kind:#}");
+    let label = kind["slow"]["label"].as_str().ok_or("a label")?;
+    assert!(label.starts_with("those of the period +300 ms to +"), "{label}");
+
+    let flame = of("flame", &["flame"], &both);
+    let alone = |flags: &[&str]| of("flame", &["flame"], flags)["selected"].clone();
+    assert_eq!((&flame["selected"], &flame["others"]), (&alone(&after), &alone(&before)));
+
+    let text = stdout(&run(&[&["requests", folder.as_str()][..], &both].concat()));
+    assert!(text.contains(" → ") && text.contains("(left); what changed most first") && widest(&text) <= 100, "{text}");
+    let text = stdout(&run(&[&["requests", "--map", folder.as_str()][..], &both].concat()));
+    assert!(text.contains("front:80 to store:81") && widest(&text) <= 100, "{text}");
+    for (flags, part) in [
+        (&["requests", "--each"][..], "cannot be used with"),
+        (&["flame", "--difference"], "cannot be used with"),
+        (&["requests", "--map", "--kind", "GET /nowhere"], "no request of kind"),
+        (&["requests", "--against-from", "+2s"], "--from is not before --to"),
+    ] {
+        let output = run(&[flags, &[&folder], &both].concat());
+        assert!(output.status.code() != Some(0) && stderr(&output).contains(part), "{flags:?}: {}", stderr(&output));
+    }
+    Ok(())
+}
+
+/// Against another recording: the same as `why BEFORE AFTER`; what only one has is told apart.
+#[test]
+fn two_recordings_are_compared() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let before = folder(dir.path(), "before", &script(0, 0));
+    let after = folder(dir.path(), "after", &script(0, 3_000));
+    let other = folder(dir.path(), "other", &script(0, 0).replace("store", "cache"));
+    let ask = |schema: &str, words: &[&str]| check(schema, &stdout(&run(&[words, &["--json"]].concat())));
+    let kinds = ask("requests_compared", &["requests", &after, "--against", &before]);
+    assert_eq!(
+        (&kinds["kinds"][0]["more_ns"], &kinds["against"]["name"]),
+        (&Value::from(3_000_000), &Value::from(before.as_str()))
+    );
+    let why = ask("why", &["why", &after, "--against", &before]);
+    assert_eq!(why["kinds"], ask("why", &["why", &before, &after])["kinds"]);
+    let map = ask("service_map_compared", &["requests", "--map", &other, "--against", &before]);
+    let on = |name: &str| {
+        let found = list(&map, "services").iter().find(|s| s["service"] == name);
+        found.map(|s| (s["selected"].is_object(), s["against"].is_object(), s["more_ns"].is_null()))
+    };
+    assert_eq!(on("front:80"), Some((true, true, false)));
+    assert_eq!((on("cache:81"), on("store:81")), (Some((true, false, true)), Some((false, true, true))), "{map:#}");
+    let three = run(&["why", &before, &after, "--against", &other]);
+    assert!(three.status.code() == Some(1) && stderr(&three).contains("one folder with one"), "{}", stderr(&three));
+    Ok(())
 }

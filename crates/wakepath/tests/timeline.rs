@@ -7,6 +7,7 @@ mod support;
 use gateway::{REQUESTS, folder, script};
 use serde_json::{Value, json};
 use support::{Tested, check, run, stderr, stdout, widest};
+use wakepath_model::rows::Event;
 
 /// Time by state: how long, and how many intervals.
 fn sums(of: &Value) -> Vec<(String, u64, u64)> {
@@ -148,5 +149,40 @@ fn a_flame_is_the_time_of_all_requests() -> Tested {
     assert!(missing.status.code() == Some(1) && stderr(&missing).contains("/nowhere"), "{}", stderr(&missing));
     let unknown = run(&["flame", &folder, "--kind", "GET /vot"]);
     assert!(unknown.status.code() == Some(1) && stderr(&unknown).contains("did you mean"), "{}", stderr(&unknown));
+    Ok(())
+}
+
+/// Two tasks, each on a processor of its own: whoever had it is told, and no moment is told of twice.
+#[test]
+fn processors_say_who_had_them() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let apart = |e: &mut Event| {
+        if let Event::Wait(w) = e {
+            w.cpu = (w.task.0 % 2) as u16;
+        }
+    };
+    let folder = gateway::folder_with(dir.path(), "two", &script(0, 300), &apart);
+    let ask = |flags: &[&str]| check("timeline", &stdout(&run(&[&["timeline", &folder, "--json"], flags].concat())));
+    assert!(ask(&[])["processors"].is_null());
+    let found = ask(&["--processors", "--columns", "10000"]);
+    let processors = found["processors"].as_array().ok_or("processors")?;
+    assert_eq!(processors.iter().map(|p| p["cpu"].as_u64()).collect::<Vec<_>>(), [Some(0), Some(1)]);
+    for p in processors {
+        let [holder] = &p["by_task"].as_array().ok_or("tasks")?[..] else { return Err("one task".into()) };
+        let tasks = found["tasks"].as_array().ok_or("tasks")?;
+        let of = tasks.iter().find(|t| t["task"] == holder["task"]).ok_or("it is shown")?;
+        let states = of["by_state"].as_array().ok_or("states")?;
+        let ran =
+            states.iter().find(|s| s["state"] == "running").and_then(|s| s["duration_ns"].as_u64()).ok_or("ran")?;
+        let held = p["held_ns"].as_u64().ok_or("a time")?;
+        // all that it ran, but for what began before its first wait or has no recorded end
+        assert!(held <= ran && held * 10 >= ran * 9, "{held} of {ran}: {}", holder["task"]);
+        let parts = p["parts"].as_array().ok_or("parts")?;
+        let at = |part: &Value, key: &str| part[key].as_i64().unwrap_or_default();
+        assert!(parts.windows(2).all(|w| at(&w[0], "to_ns") <= at(&w[1], "from_ns")), "in order");
+        assert!(parts.iter().all(|w| at(w, "from_ns") < at(w, "to_ns") && w["task"] == holder["task"]));
+    }
+    let text = stdout(&run(&["timeline", &folder, "--processors"]));
+    assert!(text.contains("\nprocessor 1 ") && text.contains("was not recorded") && widest(&text) <= 100, "{text}");
     Ok(())
 }

@@ -337,7 +337,6 @@ fn a_selection_is_compared_with_the_others() -> Tested {
     for (args, code, part) in [
         (&[&folder, "--longer-than", "10s"][..], 1, "no request is selected"),
         (&[&folder, "--longer-than", "10s", "--kind", "GET /nowhere"], 1, "no request of kind"),
-        (&[&folder, &folder, "--to", "+1s"], 1, "one folder"),
         (&[&folder, "--to", "+1s", "--slowest", "5%"], 2, "cannot be used with"),
     ] {
         let output = run(&[&["why"], args].concat());

@@ -149,6 +149,52 @@ export interface ServiceMap extends Document {
   edges: Edge[];
 }
 
+/** What is counted and measured on one side of a comparison. */
+export interface Figures {
+  count: number;
+  rate_per_s: number | null;
+  per_request: number;
+  mean_ns: number | null;
+  p50_ns: number | null;
+  p99_ns: number | null;
+  max_ns: number | null;
+  errors: number;
+  slowest: string | null;
+}
+
+/** A kind, a service, or the calls between two, on both sides of a comparison. */
+export interface Change {
+  service: string;
+  caller: string;
+  asked: string;
+  unwatched: boolean;
+  more_ns: number | null;
+  selected: Figures | null;
+  against: Figures | null;
+}
+
+/** The requests of one side. */
+export interface Side {
+  name: string;
+  span_ns: number;
+  requests: number;
+  incomplete: number;
+}
+
+export interface Compares extends Document {
+  selected: Side;
+  against: Side;
+}
+
+export interface KindsCompared extends Compares {
+  kinds: Change[];
+}
+
+export interface MapCompared extends Compares {
+  services: Change[];
+  edges: Change[];
+}
+
 export interface OpenCall {
   asked: string;
   remote: string;
@@ -281,7 +327,7 @@ export interface CallDifference {
   requests_with: number;
 }
 
-export interface Compared {
+export interface KindCompared {
   kind: string;
   service: string;
   requests: number;
@@ -296,10 +342,11 @@ export interface Compared {
 
 export interface Why extends Document {
   mode: string;
-  kinds: Compared[];
+  kinds: KindCompared[];
   too_few_kinds: number;
   too_few_requests: number;
   further_kinds: number;
+  one_sided: { service: string; kind: string; requests: number }[];
   held_replies: Sentence[];
 }
 
@@ -349,6 +396,24 @@ export interface PathPart {
   count: number;
 }
 
+export interface Held {
+  from_ns: number;
+  to_ns: number;
+  task: string;
+  program: string;
+  duration_ns: number;
+  count: number;
+}
+
+export interface Processor {
+  host: string;
+  cpu: number;
+  held_ns: number;
+  by_task: { task: string; program: string; duration_ns: number; count: number }[];
+  more_tasks: number;
+  parts: Held[];
+}
+
 export interface Timeline extends Document {
   begin_ns: number;
   end_ns: number;
@@ -359,6 +424,7 @@ export interface Timeline extends Document {
   by_state: StateSum[];
   tasks: TaskTrack[];
   path: PathPart[] | null;
+  processors: Processor[] | null;
 }
 
 export interface Stack {

@@ -1,5 +1,6 @@
 /** The search box: what is selected as chips, what a text asks for, and what a recording has to choose from. */
 import type { Common, Requests } from './answers';
+import { folder, pair } from './compare';
 import { kindOf, originally, shown } from './names';
 import { attributes } from './selection';
 import { route } from './route.svelte';
@@ -45,7 +46,9 @@ const NAMES: Record<string, { parameter?: string; attribute?: string }> = {
   host: { attribute: 'host' },
 };
 /** What chips of parameters are called. */
-const TITLES: Record<string, string> = { kind: 'kind', service: 'through', calls: 'which calls', longer: 'slower than', shorter: 'faster than', from: 'begun from', to: 'begun before' };
+const TITLES: Record<string, string> = { kind: 'kind', service: 'through', calls: 'which calls', longer: 'slower than', shorter: 'faster than' };
+/** What chips of periods are called, by the names of their ends in the address. */
+const PERIODS = [['begun', 'from', 'to'], ['compared with those begun', 'against_from', 'against_to']] as const;
 const LABELS: Record<string, string> = { reply: 'status', call: 'call', kind: 'path' };
 /** Choices that are shown. */
 const SHOWN = 12;
@@ -55,16 +58,25 @@ export function chips(): Chip[] {
   const parameters = Object.keys(TITLES).filter((name) => route.get(name) !== '');
   const of = (name: string): Chip => {
     const ns = name === 'longer' || name === 'shorter' ? spanOf(route.get(name)) : null;
-    const moment = /^\+(\d+)ns$/.exec(route.get(name));
-    const value = ns !== null ? duration(Math.round(ns)) : moment ? `+${duration(Number(moment[1]))}` : shown(route.get(name));
+    const value = ns !== null ? duration(Math.round(ns)) : shown(route.get(name));
     return { name: TITLES[name]!, value, without: name === 'service' ? { service: '', calls: '' } : { [name]: '' } };
   };
+  const periods = PERIODS.flatMap(([name, first, last]): Chip[] => {
+    const [from, to] = [first, last].map((end) => {
+      const moment = /^\+(\d+)ns$/.exec(route.get(end));
+      return moment ? `+${duration(Number(moment[1]))}` : shown(route.get(end));
+    });
+    const value = from && to ? `${from} to ${to}` : from ? `from ${from}` : to ? `before ${to}` : '';
+    return value === '' ? [] : [{ name, value, without: first === 'from' ? { from: '', to: '', against_from: '', against_to: '' } : { [first]: '', [last]: '' } }];
+  });
   const all = attributes();
   const having = all.map((w): Chip => {
     const [name, value] = [w.slice(0, w.indexOf('=')), w.slice(w.indexOf('=') + 1)];
     return { name: LABELS[name] ?? name, value: shown(value), without: { with: all.filter((o) => o !== w).join('\n') } };
   });
-  return [...parameters.map(of), ...having];
+  const two = pair();
+  const compared: Chip[] = two ? [{ name: 'compared', value: `${folder(two.of)} with ${folder(two.against)}`, without: { compare: '', against_from: '', against_to: '' } }] : [];
+  return [...compared, ...parameters.map(of), ...periods, ...having];
 }
 
 /** The address's `with`, and this. */

@@ -1,5 +1,6 @@
 /** Reading along with a recording that goes on: which part of it is shown, and whether the page follows it. */
 import { asking, fresh, type Parameters } from './asked.svelte';
+import { shownFolder } from './compare';
 import { route } from './route.svelte';
 
 /** Parts of a recording before its end, as the commands take them. */
@@ -15,10 +16,10 @@ export const LOOK_EVERY = 2000;
 /** The page rests so many times as long as its last answers took: following must not keep a processor busy. */
 const REST = 3;
 
-/** The part that is shown, as parameters of questions about requests. */
+/** The part that is shown, and of two compared folders which one, as parameters of questions about requests. */
 export function within(): Parameters {
   const last = route.get('last');
-  return last !== '' && PARTS.some((p) => p.last === last) ? { from: `-${last}` } : {};
+  return { ...shownFolder(), ...(last !== '' && PARTS.some((p) => p.last === last) ? { from: `-${last}` } : {}) };
 }
 
 class Live {

@@ -1,5 +1,5 @@
-/** Parameters that every view has: which requests are selected, and how times are written. */
-const HELD = ['last', 'kind', 'from', 'to', 'longer', 'shorter', 'service', 'calls', 'with', 'clock'];
+/** Parameters that every view has: which requests are selected, what they are compared with, and how times are written. */
+const HELD = ['last', 'kind', 'from', 'to', 'longer', 'shorter', 'service', 'calls', 'with', 'clock', 'compare', 'against_from', 'against_to'];
 
 /** What the page shows, all of it in the address: a link leads to the same view, and Back to the one before. */
 class Route {

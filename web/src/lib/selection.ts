@@ -1,5 +1,6 @@
 /** The selection of requests that the address holds, as the commands take it. */
 import type { Parameters } from './asked.svelte';
+import { shownFolder } from './compare';
 import { within } from './live.svelte';
 import { route } from './route.svelte';
 
@@ -49,7 +50,7 @@ export function period(): Parameters {
 
 /** The period that is brushed alone. */
 export function brushed(): Parameters {
-  return given(['from', 'to']);
+  return { ...shownFolder(), ...given(['from', 'to']) };
 }
 
 /** The address with an attribute asked for besides, or no longer. */

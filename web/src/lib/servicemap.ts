@@ -1,6 +1,6 @@
 /** The service map: where services and the calls between them are drawn, and which is next to which. */
 import dagre from '@dagrejs/dagre';
-import type { Edge, Service, ServiceMap } from './answers';
+import type { Calls, Edge, Figures, MapCompared, Service, ServiceMap } from './answers';
 
 export const WIDTH = 190;
 export const HEIGHT = 62;
@@ -32,16 +32,35 @@ export interface Way extends Item {
 export interface Laid {
   nodes: Node[];
   ways: Way[];
+  /** How wide what stands on a line is (pixels). */
+  label: number;
   width: number;
   height: number;
+}
+
+const callsOf = (f: Figures): Calls => ({ calls: f.count, failed: f.errors, rate_per_s: f.rate_per_s, mean_ns: f.mean_ns ?? 0, p50_ns: f.p50_ns ?? 0, p99_ns: f.p99_ns, max_ns: f.max_ns ?? 0 });
+
+/** The services and calls of both sides of a comparison as one map, each with the figures of now; those that are gone with those that they had. */
+export function sidesAsMap(compared: MapCompared): ServiceMap {
+  const { schema, version, losses, selected } = compared;
+  const services = compared.services.flatMap((c): Service[] => {
+    const figures = c.selected ?? c.against;
+    return figures ? [{ service: c.service, entries: 0, depth: 0, unwatched: c.unwatched, self_ns: 0, self_unsure_ns: 0, ...callsOf(figures) }] : [];
+  });
+  const edges = compared.edges.flatMap((c): Edge[] => {
+    const figures = c.selected ?? c.against;
+    return figures ? [{ caller: c.caller, service: c.service, calls_per_request: figures.per_request, requests: 0, ...callsOf(figures) }] : [];
+  });
+  return { schema, version, losses, span_ns: selected.span_ns, requests: selected.requests, incomplete: selected.incomplete, services, edges };
 }
 
 /** Names of services are distinct, and none has a line break. */
 const idOf = (service: string, calls: string) => `${service}\n${calls}`;
 
-export function laid(answer: ServiceMap): Laid {
+/** `label`: how wide what stands on a line is (pixels). */
+export function laid(answer: ServiceMap, label: number): Laid {
   const graph = new dagre.graphlib.Graph();
-  graph.setGraph({ rankdir: 'LR', nodesep: 24, ranksep: 110, marginx: 8, marginy: 8 });
+  graph.setGraph({ rankdir: 'LR', nodesep: 24, ranksep: label + 18, marginx: 8, marginy: 8 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const s of answer.services) graph.setNode(s.service, { width: WIDTH, height: HEIGHT });
   for (const e of answer.edges) graph.setEdge(e.caller, e.service);
@@ -52,7 +71,7 @@ export function laid(answer: ServiceMap): Laid {
     return { id: idOf(of.caller, of.service), service: of.caller, calls: of.service, at: points[Math.floor(points.length / 2)] ?? { x: 0, y: 0 }, points, of };
   });
   const { width = 10, height = 10 } = graph.graph();
-  return { nodes, ways, width, height };
+  return { nodes, ways, label, width, height };
 }
 
 /** Whether somebody means it by a name, which may leave out the port. */

@@ -1,12 +1,11 @@
 //! What a selection of requests spends more on than the others of the same kinds.
 
-use super::{Answer, Comparison, Kind, KindName, Plan, Question, REQUESTS_MIN, Recording, Wanted, gather};
-use crate::histogram::Histogram;
-use crate::requests::{KINDS_MAX, awaits, opens};
-use crate::selection::{Placed, Selection};
+use super::{
+    Answer, Comparison, Kind, KindName, Plan, Question, REQUESTS_MIN, Recording, Split, Wanted, durations, gather,
+};
+use crate::selection::Selection;
 use std::collections::BTreeMap;
 use wakepath_causality::Learned;
-use wakepath_causality::path::Request;
 
 /// Of each kind of request, those of a selection against all others. Kinds of which none is selected are not told; nor
 /// compared are those with too few others. Reads the folder three times.
@@ -32,7 +31,7 @@ pub fn selected(recording: &Recording<'_>, question: &Question<'_>, selection: &
         (name.clone(), Plan { slow, typical, groups: Default::default() })
     };
     let mut plans: BTreeMap<KindName, Plan> = found.iter().map(plan).collect();
-    gather(recording, &learned, Some(selection), &mut plans);
+    gather(recording, &learned, Split::InTwo(selection), &mut plans);
     for (lost_ns, name, within, others) in found {
         if let Some(plan) = plans.remove(&name) {
             let compared = Comparison::new(plan.groups.0, plan.groups.1);
@@ -40,30 +39,4 @@ pub fn selected(recording: &Recording<'_>, question: &Question<'_>, selection: &
         }
     }
     answer
-}
-
-/// Of each kind, how long the selected ones and the others took.
-fn durations(
-    recording: &Recording<'_>,
-    learned: &Learned,
-    question: &Question<'_>,
-    selection: &Selection,
-) -> BTreeMap<KindName, (Histogram, Histogram)> {
-    let mut kinds: BTreeMap<KindName, (Histogram, Histogram)> = BTreeMap::new();
-    let line = recording.folder.timeline();
-    let out = |r: Request| {
-        let Some(placed) = Placed::new(&r, recording.names, &line) else { return };
-        if awaits(&r)
-            || opens(&r, &placed.kind.1)
-            || !question.asks_for(&placed.kind)
-            || (kinds.len() >= KINDS_MAX && !kinds.contains_key(&placed.kind))
-        {
-            return;
-        }
-        let is_within = selection.has(&r, &placed, recording.names);
-        let (within, others) = kinds.entry(placed.kind).or_default();
-        if is_within { within } else { others }.add(placed.duration_ns);
-    };
-    learned.reconstruct(recording.folder, out);
-    kinds
 }

@@ -129,7 +129,7 @@ impl WhyView {
             let least = wakepath_analysis::why::REQUESTS_MIN;
             let why = match self.mode {
                 Mode::Selected => format!("the selection leaves out fewer than {least} requests of each"),
-                Mode::BeforeAfter => format!("one of the recordings has fewer than {least} requests of each"),
+                Mode::BeforeAfter => format!("one side has fewer than {least} requests of each"),
                 _ => format!("there are fewer than {least} requests of each"),
             };
             notes.push(format!(

@@ -16,7 +16,7 @@ pub(super) fn kind_view(
             "the typical ones (the middle half by duration)".to_owned(),
         ),
         Mode::Selected => ("the selected ones".to_owned(), "the others".to_owned()),
-        _ => (format!("those of {}", words.folder), format!("those of {}", words.before)),
+        _ => (format!("those of {}", words.after), format!("those of {}", words.before)),
     };
     let differences: Vec<DifferenceView> =
         c.differences.iter().zip(1..).map(|(d, rank)| difference_view(d, rank, c.more_ns, show)).collect();

@@ -1,6 +1,6 @@
 //! Flags of `wakepath requests`.
 
-use super::{Answering, Folders, Time, With};
+use super::{Against, Answering, Folders, Time, With};
 use crate::complete;
 use crate::moment::Moment;
 use clap::Args;
@@ -11,7 +11,8 @@ use clap_complete::engine::ArgValueCompleter;
 /// A kind is an entry service with a method and path template, or a statement shape. For each kind, the time is split
 /// by tier: its own time, waiting to be picked up, and network and delivery. With --each, requests are listed one by
 /// one with the main cause of their time; with --map, services and the calls between them; with --over-time, rate,
-/// errors and durations over time; with --common, what sets the selected ones apart.
+/// errors and durations over time; with --common, what sets the selected ones apart. With --against, --against-from or
+/// --against-to, kinds or the map are compared with another recording or period, what changed most first.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -23,6 +24,8 @@ Examples:
   wakepath requests shop --common --longer-than 50ms  what sets the slow ones apart
   wakepath requests shop --service store             those that pass through a service
   wakepath requests shop --with outcome=error --with 'call=*orders*'   failed, with such a call
+  wakepath requests shop --from +60s --against-to +60s   what changed after the first minute
+  wakepath requests tuesday --map --against monday   which services and calls changed
   wakepath requests --json shop | jq '.kinds[0]'     for scripts")]
 pub struct RequestsArgs {
     #[command(flatten)]
@@ -32,20 +35,20 @@ pub struct RequestsArgs {
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub limit: usize,
     /// List requests one by one, slowest first
-    #[arg(long, group = "by")]
+    #[arg(long, group = "by", conflicts_with_all = ["against", "against_from", "against_to"])]
     pub each: bool,
     /// Show which service calls which: rates, times and errors of both
     #[arg(long, group = "by")]
     pub map: bool,
     /// Show rate, errors and durations over time
-    #[arg(long, group = "by")]
+    #[arg(long, group = "by", conflicts_with_all = ["against", "against_from", "against_to"])]
     pub over_time: bool,
     /// With --over-time: columns that the time is divided into, at most
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), requires = "over_time")]
     pub columns: u32,
     /// Show what sets the selected requests apart from the others: kind, reply, client, services, calls, processes,
     /// hosts, main cause
-    #[arg(long, group = "by")]
+    #[arg(long, group = "by", conflicts_with_all = ["against", "against_from", "against_to"])]
     pub common: bool,
     /// With --each, --map, --over-time or --common: only of this kind
     #[arg(long, value_name = "KIND", requires = "by", add = ArgValueCompleter::new(complete::kinds))]
@@ -53,11 +56,13 @@ pub struct RequestsArgs {
     #[command(flatten)]
     pub part: PartOfRequests,
     #[command(flatten)]
+    pub against: Against,
+    #[command(flatten)]
     pub answering: Answering,
 }
 
 /// Which requests are asked about.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct PartOfRequests {
     /// Requests that began at this time or later: RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]

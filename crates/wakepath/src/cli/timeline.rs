@@ -9,13 +9,14 @@ use wakepath_analysis::timeline::Wanted;
 ///
 /// Prints a line for each task, and how long all tasks together were in each state. Intervals shorter than a column are drawn
 /// together, as their most frequent state; the sums count every interval. Unlike `waits`, it does not follow waits to
-/// other tasks; --path adds the active path of one task below it.
+/// other tasks; --path adds the active path of one task below it, --processors who had each processor.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   wakepath timeline shop                                   the twenty tasks with most waits
   wakepath timeline shop --search postgres --from +2s --to +2.5s
   wakepath timeline shop --task nginx/812 --path           and who it waited for
+  wakepath timeline shop --processors                      and which task had which processor
   wakepath timeline web db --columns 1000 --json           for drawing")]
 pub struct TimelineArgs {
     #[command(flatten)]
@@ -37,6 +38,9 @@ pub struct TimelineArgs {
     /// Add the active path of the one task that is shown
     #[arg(long)]
     pub path: bool,
+    /// Add a row for each processor: which task had it
+    #[arg(long)]
+    pub processors: bool,
     #[command(flatten)]
     pub answering: Answering,
 }

@@ -13,10 +13,23 @@ pub const REQUESTS: usize = 60;
 /// A gateway that asks a service; in slow requests the service first sleeps for `sleep_us`, and the gateway computes
 /// `compute_us` longer in all of them.
 pub fn script(sleep_us: u64, compute_us: u64) -> String {
+    script_of(|n| (if n % 10 == 9 { sleep_us } else { 0 }, compute_us))
+}
+
+/// The same, whose second half of requests computes longer: from [`DEPLOYED_MS`] on.
+pub fn deployed(compute_us: u64) -> String {
+    script_of(|n| (0, if n < REQUESTS / 2 { 0 } else { compute_us }))
+}
+
+/// Milliseconds from the begin, amid the requests of [`deployed`].
+pub const DEPLOYED_MS: u64 = 300;
+
+/// Each request sleeps and computes so long (µs).
+fn script_of(times: impl Fn(usize) -> (u64, u64)) -> String {
     let mut text = String::from("task A front\ntask D store\nflow c - A\nflow d A D\n");
     for n in 0..REQUESTS {
         let t = 1_000 + n as u64 * 10_000;
-        let (slept, n) = (if n % 10 == 9 { sleep_us } else { 0 }, n + 1);
+        let ((slept, compute_us), n) = (times(n), n + 1);
         let asked = t + 20 + compute_us;
         let _ = writeln!(text, "{} A woken by c since {}\n{} A takes r{n} c", t, t - 500, t + 10);
         let _ = writeln!(text, "{asked} A asks q{n} d for r{n}");
