@@ -7,7 +7,7 @@
 //!
 //! A lane with several writers or readers, which answers go back for, is not followed: whose words are whose does not show. Nor is a
 //! channel whose answering end serves clients of its own: such a worker asks its master as well, and turns do not tell who asks. What is
-//! written to either may be a call ([`Moved::Unfollowed`]). Where nothing ever comes back no task waits for an answer, and it is none.
+//! written to either, or to a pair whose other end is not recorded, may be a call ([`Moved::Unfollowed`]). Where nothing ever comes back no task waits for an answer, and it is none.
 
 use super::record::Side;
 use super::{Engine, Steps};
@@ -249,7 +249,7 @@ impl Channels {
         }
     }
 
-    /// Lanes of several writers or readers, which something comes back for on another such lane.
+    /// Lanes of several writers or readers, which something comes back for on another such lane, or to whom nobody recorded.
     fn find_unfollowed(&mut self) {
         let mut lanes: Vec<(&Lane, &LaneUsers)> = self.lanes.iter().collect();
         lanes.sort_by_key(|(lane, _)| **lane);
@@ -259,6 +259,15 @@ impl Channels {
             let answers = |back: &LaneUsers| back.readers == Users::One(asker) && back.writers == Users::Many;
             if lanes.iter().any(|(_, back)| answers(back)) {
                 self.unfollowed.insert(**lane);
+            }
+        }
+        // a pair of sockets whose other end nobody recorded: what is written may be a call, and what is read the answer
+        for (&flow, &peer) in &self.peers {
+            let [to, from] = [peer, flow].map(|end| self.lanes.get(&(end.0 | PIPE_BIT | SOCKET_BIT)));
+            let (Some(to), Some(from)) = (to, from) else { continue };
+            let is_one = to.writers.one().is_some() && to.writers == from.readers;
+            if is_one && to.readers == Users::None && from.writers == Users::None {
+                self.unfollowed.insert(peer.0 | PIPE_BIT | SOCKET_BIT);
             }
         }
     }
