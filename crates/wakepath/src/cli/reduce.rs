@@ -4,7 +4,7 @@ use super::Folders;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Link one host by itself, into a small folder that can be joined with those of other hosts
+/// Link one host by itself, into a folder that can be joined with those of other hosts
 ///
 /// The new folder has what links the host's requests, without its operations, messages and waits. `requests` and `show` answer
 /// about such folders as about the recordings. All other questions need the recordings. Each host can be reduced at the
