@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use wakepath_model::defects::loses_operations;
 use wakepath_model::folder::{Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, OpKind, OpRow, Reset, Side, Table, held};
+use wakepath_model::rows::{Event, OpKind, OpRow, Reset, Side, StepKind, Table, held};
 
 /// From this share of a service's replies on they are told.
 const SHARE_MIN: f64 = 0.01;
@@ -120,7 +120,29 @@ pub fn connections(folder: &Folder) -> Connections {
     out
 }
 
-fn of_host(host: &Host, out: &mut Connections) {
+/// Of a reduced host, whose operations are not there, as [`crate::reduce`] wrote it.
+fn of_reduced(host: &Host, out: &mut Connections) {
+    let Some((_, last)) = host.span() else { return };
+    for event in host.events(Table::Reduced.into(), last..) {
+        let Event::Reduced(r) = event else { continue };
+        let (host, task, port, some, of) = (host.id(), r.task, r.status, u64::from(r.count), r.number);
+        match r.what {
+            StepKind::HeldReplies => {
+                out.held_replies.push(HeldReplies { host, task, port, held: some, replies: of });
+            }
+            StepKind::ClosedUnread => {
+                out.closed_unread.push(ClosedUnread { host, task, port, closed: some, accepted: of });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The connections of one host.
+pub(crate) fn of_host(host: &Host, out: &mut Connections) {
+    if wakepath_causality::reduced::is_reduced(host) {
+        return of_reduced(host, out);
+    }
     let mut flows: FxHashMap<EndpointId, Flow> = FxHashMap::default();
     let mut lost: Vec<(MonoNs, MonoNs)> = Vec::new();
     for event in host.events(TableSet::of(&[Table::Op, Table::FlowState, Table::Loss]), ..) {

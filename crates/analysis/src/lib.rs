@@ -21,6 +21,7 @@ pub mod open;
 pub mod over_time;
 pub mod pattern;
 pub mod reasons;
+pub mod reduce;
 pub mod requests;
 pub mod selected;
 pub mod selection;

@@ -123,6 +123,11 @@ impl Rule {
         }
     }
 
+    /// The one that is shown so.
+    pub fn from_name(name: &str) -> Option<Rule> {
+        Rule::ALL.into_iter().find(|rule| rule.name() == name)
+    }
+
     /// What a link of it is worth.
     pub const fn strength(self) -> Strength {
         match self.class() {
@@ -188,6 +193,26 @@ pub enum Gap {
 }
 
 impl Gap {
+    /// All of them.
+    pub const ALL: [Gap; 11] = [
+        Gap::Ambiguous,
+        Gap::Itself,
+        Gap::Unwitnessed,
+        Gap::Losses,
+        Gap::BeforeRecording,
+        Gap::Borders,
+        Gap::Shared,
+        Gap::Unfollowed,
+        Gap::ClientLeft,
+        Gap::Turns,
+        Gap::AfterRecording,
+    ];
+
+    /// The one that is shown so.
+    pub fn from_name(name: &str) -> Option<Gap> {
+        Gap::ALL.into_iter().find(|gap| gap.name() == name)
+    }
+
     /// Calls that were made may be missing, and their time is among that of who made them.
     pub const fn hides_calls(self) -> bool {
         !matches!(self, Gap::AfterRecording)
@@ -237,6 +262,25 @@ pub enum Missing {
 }
 
 impl Missing {
+    /// All of them.
+    pub const ALL: [Missing; 10] = [
+        Missing::Lost,
+        Missing::Before,
+        Missing::Borders,
+        Missing::Answers,
+        Missing::WhichOfLoop,
+        Missing::WithinLoop,
+        Missing::WhichOfAny,
+        Missing::OwnTask,
+        Missing::PickUp,
+        Missing::Heard,
+    ];
+
+    /// The one that is shown so.
+    pub fn from_name(name: &str) -> Option<Missing> {
+        Missing::ALL.into_iter().find(|missing| missing.name() == name)
+    }
+
     /// As shown.
     pub const fn name(self) -> &'static str {
         match self {

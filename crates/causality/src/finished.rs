@@ -4,6 +4,7 @@ use crate::evidence::{Gap, Rule};
 use crate::exchange::{ExId, Exchange};
 use wakepath_flows::Place;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::rows::{EndpointRow, SniffedExchangeRow, SniffedFlowRow};
 
 /// Whose doing a call was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,23 @@ pub struct Refusal {
     pub error: i32,
 }
 
+/// A connect that failed, as the linker inside components knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The endpoint that was to be connected.
+    pub flow: EndpointId,
+    /// Who tried.
+    pub task: TaskId,
+    /// When that was known.
+    pub at: MonoNs,
+    /// Why: Linux's error number, 0 = not known.
+    pub error: i32,
+    /// Where a request waited for it, its number among those of the host: the request's [`Done::refusals`] will name it.
+    pub number: Option<u64>,
+}
+
 /// A finished exchange, handed on.
+#[derive(Clone, Debug)]
 pub struct Done {
     /// The exchange.
     pub exchange: Exchange,
@@ -49,8 +66,8 @@ pub struct Done {
     pub gap: Option<Gap>,
     /// Announcements of flows were lost on its host before it ended.
     pub flows_lost: bool,
-    /// Connections that were tried for it and did not come about, the first ones.
-    pub refusals: Vec<Refusal>,
+    /// Connections that were tried for it and did not come about, the first ones: [`Refused::number`].
+    pub refusals: Vec<u64>,
 }
 
 /// What came of all calls that watched tasks made: each is in one class.
@@ -84,12 +101,32 @@ impl Calls {
     }
 }
 
-/// Takes what is finished, and hears of what begins.
+/// Takes what one host's linker finds, in its order: everything that is needed to join hosts ([`crate::path`]).
 pub trait Finished {
+    /// Operations were lost in these intervals of the host's clock (ns). Comes before all steps.
+    fn lost(&mut self, intervals: &[(u64, u64)]);
+    /// The ends of a pipe, or of a pair of sockets, on which processes talk. Comes before all steps.
+    fn channel(&mut self, r: &EndpointRow);
+    /// What follows was made of a row of this time, or of one that came late.
+    fn at(&mut self, at: MonoNs);
+    /// The next row of `endpoints` was read.
+    fn endpoint(&mut self, r: &EndpointRow);
+    /// The next row of `sniffed_flows` was read.
+    fn sniffed_flow(&mut self, r: &SniffedFlowRow);
+    /// The next row of `sniffed_exchanges` was read.
+    fn sniffed_exchange(&mut self, r: &SniffedExchangeRow);
+    /// A flow is over; `sent_to`: where all that it sent ends, 0 = not known.
+    fn over(&mut self, flow: EndpointId, sent_to: u64);
+    /// Nothing more can come on a flow since `at`.
+    fn gone(&mut self, flow: EndpointId, at: MonoNs);
+    /// Time went on to `at`.
+    fn tick(&mut self, at: MonoNs);
     /// An exchange began; `asks_only`: its process never serves anybody.
     fn began(&mut self, e: &Exchange, asks_only: bool);
     /// An exchange is finished and will not change any more.
     fn done(&mut self, d: Done);
-    /// A connect failed, for this reason (Linux's error number, 0 = not known).
-    fn refused(&mut self, flow: EndpointId, task: TaskId, at: MonoNs, error: i32) -> Refusal;
+    /// A connect failed.
+    fn refused(&mut self, r: Refused);
+    /// All rows of the host were read: what follows is given since the recording is over.
+    fn read_all(&mut self);
 }

@@ -23,6 +23,16 @@ impl<F: Flag> Flags<F> {
         all
     }
 
+    /// As a number: bit N is that of the flag of number N.
+    pub fn bits(self) -> u32 {
+        self.bits
+    }
+
+    /// Those of a number that [`Flags::bits`] gave.
+    pub fn of_bits(bits: u32) -> Flags<F> {
+        Flags { bits, of: PhantomData }
+    }
+
     /// Whether something is so.
     pub fn has(self, flag: F) -> bool {
         self.bits >> flag.number() & 1 == 1

@@ -4,15 +4,12 @@ use crate::at_work::{AtWork, Caller, Server};
 use crate::evidence::{Gap, Rule};
 use crate::exchange::ExchangeFlag;
 use crate::exchange::{Exchange, Queued, Side};
-use crate::finished::{Done, Finished, Refusal};
+use crate::finished::{Done, Refusal, Refused};
 use crate::numbered::Numbered;
 pub use crate::request::{Half, OpenCall, Request, Span, Wire};
 use crate::request::{number, request_id};
-use crate::sniffed::{ByteKey, Wires};
 use rustc_hash::FxHashMap;
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::Rc;
 use wakepath_flows::{End, How, Pairs, Place, is_loopback};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::EndpointRow;
@@ -69,6 +66,8 @@ pub struct Assembler<'a> {
     gone: VecDeque<(MonoNs, End)>,
     /// When operations were lost, of each host by its own clock, in order.
     losses: FxHashMap<HostId, Vec<(u64, u64)>>,
+    /// Refused connections for which requests wait that are not over, by their numbers.
+    tried: FxHashMap<(HostId, u64), Refusal>,
     out: Box<dyn FnMut(Request) + 'a>,
     refused: Box<dyn FnMut(HostId, TaskId, Place, i32) + 'a>,
     /// Counts so far.
@@ -94,6 +93,7 @@ impl<'a> Assembler<'a> {
             nodes: Numbered::default(),
             gone: VecDeque::new(),
             losses: FxHashMap::default(),
+            tried: FxHashMap::default(),
             out: Box::new(out),
             refused: Box::new(refused),
             linked: Linked::default(),
@@ -142,7 +142,23 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    fn began(&mut self, host: HostId, e: &Exchange, asks_only: bool) {
+    /// Where an endpoint is, as far as that is known.
+    pub(crate) fn place(&self, host: HostId, flow: EndpointId) -> Place {
+        self.pairs.place((host, flow))
+    }
+
+    /// A connect failed.
+    pub(crate) fn refused(&mut self, host: HostId, r: Refused) {
+        let Refused { flow, task, at, error, number } = r;
+        let place = self.place(host, flow);
+        if let Some(number) = number {
+            self.tried.insert((host, number), Refusal { place, task, at, error });
+        }
+        (self.refused)(host, task, place, error);
+    }
+
+    /// An exchange began.
+    pub(crate) fn began(&mut self, host: HostId, e: &Exchange, asks_only: bool) {
         match e.side {
             Side::Client => {
                 self.pairs.calling((host, e.flow));
@@ -195,7 +211,8 @@ impl<'a> Assembler<'a> {
         Half { host, place: self.pairs.place((host, exchange.flow)), exchange }
     }
 
-    fn done(&mut self, host: HostId, d: Done) {
+    /// An exchange is over.
+    pub(crate) fn done(&mut self, host: HostId, d: Done) {
         match d.exchange.side {
             Side::Client => self.called(host, &d),
             Side::Server => self.served(host, d),
@@ -243,7 +260,7 @@ impl<'a> Assembler<'a> {
             pending: 0,
             caller: None,
             root: None,
-            refusals: d.refusals,
+            refusals: d.refusals.iter().filter_map(|number| self.tried.remove(&(host, *number))).collect(),
             is_placed: false,
             is_merged: false,
         };
@@ -519,41 +536,4 @@ fn misaligned(caller: &Half, callee: &Half) -> bool {
         return true;
     }
     caller.host == callee.host && callee.exchange.request.taken.0 + SLACK_NS < caller.exchange.request.began.0
-}
-
-/// One host's way into the assembler.
-pub struct HostOut<'a> {
-    /// The host.
-    pub host: HostId,
-    /// The assembler.
-    pub shared: Rc<RefCell<Assembler<'a>>>,
-    /// What sniffers saw, where there is any.
-    pub(crate) wires: Option<Rc<RefCell<Wires<'a>>>>,
-}
-
-impl Finished for HostOut<'_> {
-    fn began(&mut self, e: &Exchange, asks_only: bool) {
-        let mut shared = self.shared.borrow_mut();
-        shared.began(self.host, e, asks_only);
-        if let Some(wires) = &self.wires {
-            wires.borrow_mut().began(self.host, &shared.pairs.place((self.host, e.flow)), e);
-        }
-    }
-    fn done(&mut self, d: Done) {
-        let mut shared = self.shared.borrow_mut();
-        if let Some(wires) = self.wires.as_ref().filter(|_| d.exchange.side == Side::Client) {
-            let place = shared.pairs.place((self.host, d.exchange.flow));
-            let gap = d.parent.filter(|_| !d.is_root_call);
-            if let Some(key) = ByteKey::of(&place, &d.exchange) {
-                wires.borrow_mut().client_done(key, gap);
-            }
-        }
-        shared.done(self.host, d);
-    }
-    fn refused(&mut self, flow: EndpointId, task: TaskId, at: MonoNs, error: i32) -> Refusal {
-        let mut a = self.shared.borrow_mut();
-        let place = a.pairs.place((self.host, flow));
-        (a.refused)(self.host, task, place, error);
-        Refusal { place, task, at, error }
-    }
 }

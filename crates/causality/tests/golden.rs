@@ -5,7 +5,7 @@
 mod support;
 
 use std::path::Path;
-use support::found_and_proved;
+use support::{found_and_proved, reduced_alike};
 use wakepath_testkit::golden;
 use wakepath_testkit::script::play;
 
@@ -16,6 +16,7 @@ fn gives_the_paths_that_are_expected(input: &Path) -> datatest_stable::Result<()
     golden::holds(case, &(f.text(&recording.truth) + &f.failed(&proofs, &recording.truth)));
     let verdict = recording.truth.judge(&f.claims());
     assert!(verdict.wrong.is_empty(), "WRONG PARENT: {:?}", verdict.wrong);
+    reduced_alike(&recording);
     Ok(())
 }
 

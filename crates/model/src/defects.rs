@@ -471,6 +471,9 @@ defects! {
     FOLDER_CODE = "folder.unknown_code", Error, EVERYTHING,
         "A row has a number whose meaning this version does not know; its frame was left out.",
         "Read the folder with the version that wrote it, or a later one.";
+    FOLDER_REDUCED = "folder.reduced", Error, EVERYTHING,
+        "Steps of a reduced host are missing or contradict each other; from there on requests that it served may be incomplete.",
+        "Reduce the host's recording again.";
     FOLDER_UNKNOWN_FRAME = "folder.unknown_frame", Warning, EVERYTHING,
         "A frame of a kind that this version does not know was left out.",
         "Read the folder with the version that wrote it, or a later one.";

@@ -20,6 +20,7 @@ mod operations;
 mod packets;
 mod placements;
 mod recording;
+mod reduced;
 mod sniffed;
 mod tasks;
 mod waits;
@@ -36,6 +37,7 @@ pub use operations::{InputKind, InputRow, OpKind, OpRow, PollRow, RangeHow, SENT
 pub use packets::{PacketContext, PacketRow};
 pub use placements::PlacementRow;
 pub use recording::{AnchorRow, LossRow};
+pub use reduced::{AnsweredBy, AskedFor, QueuedHow, ReducedRow, StepKind, reduced_trait};
 pub use sniffed::{ExchangeKind, FlowRowKind, ResetBy, SideHow, SniffedExchangeRow, SniffedFlowRow};
 pub use tasks::{HandoverRow, JVM_EXECUTORS, Life, RuntimeKind, StreamRow, Strength, TaskClass, TaskRow};
 pub use waits::{EndedBy, Park, ParkRow, RanRow, STATE_UNKNOWN, StackRow, StayRow, WaitRow, gaps};
@@ -209,6 +211,8 @@ tables! {
     Ran = 26 => RanRow, "ran";
     /// Who had a processor and is not selected.
     Stay = 27 => StayRow, "stays";
+    /// What the linker of a host found (only in folders that `reduce` made).
+    Reduced = 28 => ReducedRow, "reduced";
 }
 
 /// [`Table::unknown_code`] of the table whose rows are `R`.

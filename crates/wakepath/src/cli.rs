@@ -15,6 +15,7 @@ mod metrics;
 mod mirror;
 mod network;
 mod record;
+mod reduce;
 mod requests;
 mod runtimes;
 mod timeline;
@@ -38,6 +39,7 @@ pub use metrics::MetricsArgs;
 pub use mirror::{CleanArgs, MirrorArgs, MirrorCommand, Place, Ports, SelectionArgs, ShowMirrorsArgs, SwitchArgs};
 pub use network::{CollectArgs, ForwardBy, IntoFolder, Listen, SniffArgs};
 pub use record::RecordArgs;
+pub use reduce::ReduceArgs;
 pub use requests::{PartOfRequests, RequestsArgs};
 pub use runtimes::RuntimesFlag;
 pub use timeline::{TimelineArgs, WhichTasks};
@@ -188,6 +190,7 @@ pub enum Command {
     Metrics(MetricsArgs),
     // further questions of a folder stand here: their arguments flatten `Folders` and `Answering`
     Merge(MergeArgs),
+    Reduce(ReduceArgs),
     Bundle(BundleArgs),
     Sync(SyncArgs),
     Tables(TablesArgs),

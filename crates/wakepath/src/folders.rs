@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
+use wakepath_causality::reduced::is_reduced;
 use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, Part};
 use wakepath_model::rows::Table;
@@ -37,19 +38,52 @@ pub fn refuse_witness() {
 /// The same of a part of them.
 pub fn open_part(dirs: &[PathBuf], part: Part) -> Result<Folder> {
     check(dirs)?;
-    let mut folder = Folder::open_part(dirs, part)?;
+    let folder = as_asked(Folder::open_part(dirs, part)?);
+    match folder.hosts().iter().find(|h| is_reduced(h)) {
+        Some(host) => bail!(
+            "{} was reduced: only `info`, `requests` and `show` answer about it; ask the folder of its recording",
+            host.info().hostname
+        ),
+        None => Ok(folder),
+    }
+}
+
+/// Opens them. Folders are their owner's only: a user who may not enter one is told so, and not that it is none.
+pub fn open(dirs: &[PathBuf]) -> Result<Folder> {
+    open_part(dirs, Part::All)
+}
+
+/// The same, for questions that also reduced hosts answer.
+pub fn open_reduced(dirs: &[PathBuf]) -> Result<Folder> {
+    check(dirs)?;
+    let folder = as_asked(Folder::open(dirs)?);
+    for host in folder.hosts().iter().filter(|h| is_reduced(h)) {
+        let name = &host.info().hostname;
+        if host.row_count(Table::Op) > 0 {
+            bail!("{name} is given twice, as its recording and reduced: give one of these folders");
+        }
+        if folder.refuses_habits() || folder.refuses_witness() {
+            bail!("{name} was reduced with all evidence; to use less of it, ask the folder of its recording");
+        }
+    }
+    Ok(folder)
+}
+
+/// Opens one host of them.
+pub fn open_host(dirs: &[PathBuf], host: Option<&str>) -> Result<Folder> {
+    check(dirs)?;
+    Ok(Folder::open_host(dirs, host)?)
+}
+
+/// With the evidence that answers may use.
+fn as_asked(mut folder: Folder) -> Folder {
     if REFUSES_HABITS.load(Ordering::Relaxed) {
         folder.refuse_habits();
     }
     if REFUSES_WITNESS.load(Ordering::Relaxed) {
         folder.refuse_witness();
     }
-    Ok(folder)
-}
-
-/// Opens them. Folders are their owner's only: a user who may not enter one is told so, and not that it is none.
-pub fn open(dirs: &[PathBuf]) -> Result<Folder> {
-    open_part(dirs, Part::All)
+    folder
 }
 
 /// Whether this user may enter them.

@@ -13,7 +13,7 @@ use wakepath_present::{json, losses};
 
 /// Tells what the folders hold.
 pub fn run(args: &InfoArgs, out: &mut Answers) -> Result<i32> {
-    let folder = folders::open(&args.folders.folders)?;
+    let folder = folders::open_reduced(&args.folders.folders)?;
     if args.brief {
         return brief(&folder, args, out);
     }

@@ -41,6 +41,7 @@ mod progress;
 mod proofs;
 mod record;
 mod recording;
+mod reduce;
 mod requests;
 mod rights;
 mod show;
@@ -123,6 +124,7 @@ fn main() {
         Command::Metrics(args) => metrics::run(args, &mut stdout),
         Command::Bundle(args) => bundle::run(args),
         Command::Merge(args) => merge::run(args),
+        Command::Reduce(args) => reduce::run(args),
         Command::Sync(args) => sync::run(args),
         Command::Tables(args) => tables::run(args),
         Command::Export(args) => export::run(args),

@@ -1,11 +1,13 @@
 //! How the links of a request are known: `wakepath show --evidence`.
 
+use anyhow::{Result, bail};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use wakepath_analysis::names::Names;
 use wakepath_causality::path::{Half, Request};
 use wakepath_causality::proof::Proof;
+use wakepath_causality::reduced::is_reduced;
 use wakepath_causality::{Explain, Options, reconstruct_with};
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs};
@@ -13,6 +15,20 @@ use wakepath_present::proofs::ProofView;
 
 /// A call: its caller's host, flow and first byte.
 type Call = (HostId, EndpointId, u64);
+
+/// Whether proofs can be found of all hosts.
+///
+/// # Errors
+/// Where a host was reduced.
+pub fn can_be_found(folder: &Folder) -> Result<()> {
+    match folder.hosts().iter().find(|h| is_reduced(h)) {
+        Some(host) => bail!(
+            "{} was reduced, and its evidence needs its recording: ask the folder of that, or leave out --evidence",
+            host.info().hostname
+        ),
+        None => Ok(()),
+    }
+}
 
 /// Proofs of the calls of a request, and of those that may be its; of one span alone where that is given. Links are sought
 /// once more, since proofs are not kept.

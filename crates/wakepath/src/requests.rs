@@ -14,6 +14,7 @@ use wakepath_analysis::requests::Kinds;
 use wakepath_analysis::selected::Selected;
 use wakepath_analysis::selection::{Placed, Selection};
 use wakepath_causality::path::Request;
+use wakepath_causality::reduced;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::TaskId;
@@ -33,7 +34,7 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
     if args.each || args.map || args.over_time || args.common {
         return part::run(args, out);
     }
-    let folder = folders::open(&args.folders.folders)?;
+    let folder = folders::open_reduced(&args.folders.folders)?;
     let selection = part::selection(&args.part, None, whole(&spans(&folder)))?;
     let view = view_of(&folder, &selection);
     if view.requests == 0 && view.orphans.is_empty() {
@@ -97,7 +98,7 @@ fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
     kinds.add_missing(&report, &names);
     let mut view = RequestsView::new(&kinds, &report, &recorded);
     if is_all {
-        view.messages = folder.hosts().iter().map(|h| h.row_count(Table::Message)).sum();
+        view.messages = folder.hosts().iter().map(|h| reduced::row_count(h, Table::Message)).sum();
     }
     view
 }
@@ -124,7 +125,10 @@ pub fn spans(folder: &Folder) -> Vec<(i64, i64)> {
     let mut spans: Vec<(i64, i64)> = folder
         .hosts()
         .iter()
-        .flat_map(|h| h.recordings().into_iter().map(|(_, a, b)| (line.common(h.id(), a).0, line.common(h.id(), b).0)))
+        .flat_map(|h| {
+            let at = |at| line.common(h.id(), at).0;
+            reduced::recordings(h).into_iter().map(move |(a, b)| (at(a), at(b))).collect::<Vec<_>>()
+        })
         .collect();
     spans.sort_unstable();
     let mut out: Vec<(i64, i64)> = Vec::new();

@@ -26,7 +26,10 @@ pub fn run(args: &ShowArgs, evidence: Option<EvidenceFlag>, out: &mut Answers) -
         Ok(split) => split,
         Err(missing) => usage_error("show", ErrorKind::MissingRequiredArgument, missing),
     };
-    let folder = folders::open(dirs)?;
+    let folder = folders::open_reduced(dirs)?;
+    if !matches!(evidence, None | Some(EvidenceFlag::Shown)) {
+        proofs::can_be_found(&folder)?;
+    }
     let names = Names::read(&folder);
     let request = find::request(&folder, &names, &wanted, args.kind.as_deref())?;
     let losses = losses::collect(&folder);

@@ -97,6 +97,8 @@ pub struct Attribution<'a, F: Finished> {
     rules: Vec<ExclusionRule>,
     /// Proofs of calls that are not handed on yet.
     proofs: FxHashMap<ExId, Proof>,
+    /// Refused connections that requests waited for, so far.
+    refusals: u64,
     /// Where finished exchanges go.
     pub out: F,
     /// What came of calls.
@@ -116,6 +118,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             host,
             rules,
             proofs: FxHashMap::default(),
+            refusals: 0,
             out,
             tally: Tally::default(),
         }

@@ -2,7 +2,7 @@
 
 use super::request_set::{CallRange, Candidates, Membership, OpenCall, SetId};
 use crate::exchange::ExId;
-use crate::finished::{Parent, Refusal};
+use crate::finished::Parent;
 use crate::flags::{Flag, Flags};
 use crate::process::ProcessId;
 use smallvec::SmallVec;
@@ -81,7 +81,7 @@ pub(super) struct RequestState {
     /// When its holder last began a call itself, as it was at the request's end.
     pub(super) holder_called: MonoNs,
     /// Connections that were tried for it and did not come about.
-    pub(super) refusals: Vec<Refusal>,
+    pub(super) refusals: Vec<u64>,
     /// Its memberships in sets, by their kind.
     pub(super) memberships: [Membership; SetId::KINDS],
 }

@@ -16,7 +16,7 @@ use crate::conditions::{self, holds};
 use crate::evidence::{Gap, Rule};
 use crate::exchange::ExchangeFlag;
 use crate::exchange::{ExId, More, Side, Sign, Slab, Steps};
-use crate::finished::{Finished, Parent};
+use crate::finished::{Finished, Parent, Refused};
 use crate::flags::Flags;
 use crate::lineage::Basis;
 use crate::process::ProcessId;
@@ -453,7 +453,6 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     }
 
     fn refused(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, error: i32) {
-        let refusal = self.out.refused(flow, task, at, error);
         let of = match self.facts.dials.get(flow) {
             Some(dial) => dial.of,
             None => match self.decide(xs, task, flow, at).0 {
@@ -461,12 +460,16 @@ impl<F: Finished> Steps for Attribution<'_, F> {
                 _ => None,
             },
         };
+        let mut number = None;
         if let Some(x) = of.filter(|&x| self.facts.is_open(xs, x)) {
             let refusals = &mut self.facts.state_mut(x).request.refusals;
             if refusals.len() < REFUSALS_MAX {
-                refusals.push(refusal);
+                number = Some(self.refusals);
+                refusals.push(self.refusals);
+                self.refusals += 1;
             }
         }
+        self.out.refused(Refused { flow, task, at, error, number });
         // no task waits for it any more
         self.flow_gone(xs, flow);
     }

@@ -26,6 +26,11 @@ impl Opening {
         Opening { by: r.actor(), connect: (r.entry, r.at), answers: SmallVec::new(), since: r.at }
     }
 
+    /// One that is over, of which these are the times.
+    pub(crate) fn past(connect: (MonoNs, MonoNs), answers: SmallVec<[(MonoNs, MonoNs); 2]>) -> Opening {
+        Opening { by: TaskId::UNKNOWN, connect, answers, since: MonoNs(0) }
+    }
+
     /// It is there.
     pub(super) fn connected(&mut self, at: MonoNs) {
         self.connect.1 = self.connect.1.max(at);

@@ -4,14 +4,14 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use wakepath_causality::exchange::ExchangeFlag;
+use wakepath_causality::exchange::{Content, ExchangeFlag};
 use wakepath_causality::path::{Half, Request};
 use wakepath_causality::proof::Proof;
 use wakepath_causality::{Explain, Options, Report, reconstruct_with};
-use wakepath_model::folder::Folder;
-use wakepath_model::ids::HostId;
+use wakepath_model::folder::{self, Copier, Folder, FolderWriter};
+use wakepath_model::ids::{HostId, StrId};
 use wakepath_testkit::recording::{Cuts, Recording};
 use wakepath_testkit::truth::{Claim, ClaimedPath, End, Truth};
 
@@ -48,6 +48,74 @@ fn read_with(paths: &[PathBuf], options: &Options) -> Found {
     let report = reconstruct_with(&folder, options, |r| requests.push(r), |_, _, _, _| refused += 1);
     let hosts = folder.hosts().iter().map(|h| h.info().hostname.clone()).collect();
     Found { requests, report, hosts, refused }
+}
+
+/// Each host of folders, linked by itself into a folder of its own, the last host first.
+pub fn reduce(paths: &[PathBuf], into: &Path) -> Vec<PathBuf> {
+    let names: Vec<String> = {
+        let folder = Folder::open(paths).expect("folders");
+        folder.hosts().iter().map(|h| h.info().hostname.clone()).collect()
+    };
+    let reduced = names.iter().rev().map(|name| {
+        let folder = Folder::open_host(paths, Some(name)).expect("a host");
+        let host = &folder.hosts()[0];
+        let out = into.join(format!("{name}.reduced"));
+        let writer = FolderWriter::create(&out, host.info().clone(), folder::Options::default()).expect("a folder");
+        let mut copier = Copier::new(host, writer);
+        wakepath_causality::reduced::reduce(&mut copier).end();
+        copier.writer.close().expect("the disk takes it");
+        out
+    });
+    reduced.collect()
+}
+
+/// Panics where hosts that are linked each by itself, and joined, give anything else than hosts that are linked together.
+pub fn reduced_alike(recording: &Recording) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let paths = recording.write(dir.path(), Cuts::default()).expect("the disk takes it");
+    let reduced = reduce(&paths, dir.path());
+    let all = |paths: &[PathBuf]| {
+        let folder = Folder::open(paths).expect("folders");
+        let mut requests = Vec::new();
+        let mut refused = Vec::new();
+        let report = reconstruct_with(
+            &folder,
+            &Options::default(),
+            |r| requests.push(in_words(&folder, r)),
+            |host, task, place, error| refused.push((host, task, place, error)),
+        );
+        assert!(folder.defects().is_empty(), "{:?}", folder.defects());
+        (requests, refused.len(), report)
+    };
+    let (together, alone) = (all(&paths), all(&reduced));
+    assert_eq!(together.0, alone.0, "requests");
+    assert_eq!((together.1, together.2), (alone.1, alone.2), "what came of it");
+}
+
+/// All of a request, with its strings as texts: their numbers differ between folders.
+fn in_words(folder: &Folder, mut r: Request) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let take = |texts: &mut Vec<String>, host: HostId, id: &mut StrId| {
+        texts.push(folder.host(host).map_or("", |h| h.text(*id)).to_owned());
+        *id = StrId::EMPTY;
+    };
+    for s in &mut r.spans {
+        let host = s.callee.as_ref().map(|h| h.host);
+        for f in &mut s.refusals {
+            take(&mut texts, host.expect("it was served"), &mut f.place.path);
+        }
+        let open = s.open_calls.iter_mut().map(|o| &mut o.half);
+        for h in s.caller.iter_mut().chain(&mut s.callee).chain(open) {
+            let Content { protocol, verb, target, detail, .. } = &mut h.exchange.content;
+            for id in [protocol, verb, target, detail, &mut h.place.path] {
+                take(&mut texts, h.host, id);
+            }
+            // of how a connection came about only the times are told
+            let opening = h.exchange.client.opening.take();
+            texts.push(format!("{:?}", opening.map(|o| (o.connect(), o.answers().to_vec()))));
+        }
+    }
+    format!("{r:?}\n{texts:?}")
 }
 
 /// The truth's names of messages, by the end of their connection and the first byte there.

@@ -56,6 +56,14 @@ pub enum FolderError {
         /// What is wrong.
         reason: String,
     },
+    /// No host is called so, or several are.
+    #[error("{}; the hosts are: {}", which_host(wanted), hosts.join(", "))]
+    WhichHost {
+        /// What was asked for; empty where nothing was.
+        wanted: String,
+        /// The names of the hosts' folders.
+        hosts: Vec<String>,
+    },
     /// A call that makes no sense.
     #[error("{0}")]
     Usage(&'static str),
@@ -91,5 +99,12 @@ fn remedy(source: &io::Error) -> &'static str {
         io::ErrorKind::ReadOnlyFilesystem => "write to another file system",
         io::ErrorKind::FileTooLarge => "raise the limit on file sizes (ulimit -f)",
         _ => "check the disk (what was written before stays readable)",
+    }
+}
+
+fn which_host(wanted: &str) -> String {
+    match wanted {
+        "" => "give --host HOST".to_owned(),
+        wanted => format!("no host, or not just one, is called {wanted}"),
     }
 }

@@ -57,7 +57,7 @@ const fn rank(table: Table) -> u8 {
         Table::Op => 8,
         Table::Message => 9,
         Table::MessageEnd => 10,
-        Table::Loss => 11,
+        Table::Loss | Table::Reduced => 11,
         Table::Stack | Table::Fault => 6,
         // before the waits that it ended
         Table::Packet => 4,

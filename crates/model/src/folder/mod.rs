@@ -8,6 +8,7 @@
 compile_error!("rows are little-endian on disk and are used as they are");
 
 mod codec;
+mod copier;
 mod error;
 mod events;
 mod files;
@@ -35,6 +36,7 @@ mod verify;
 mod window;
 mod writer;
 
+pub use copier::Copier;
 pub use error::FolderError;
 pub use events::{Batch, Batches, Events};
 pub use heads::{Head, Heads};

@@ -1,15 +1,18 @@
 //! Opening folders: which hosts there are, where their frames are, and what their strings mean.
 
 mod frames;
+mod hosts;
 
 pub(super) use frames::FrameReader;
+use hosts::{HostFiles, find_hosts};
+pub(super) use hosts::{host_dirs, read_host, segment_header};
 
 use super::error::FolderError;
 use super::events::{Batches, Events};
 use super::files;
 use super::heads::Heads;
-use super::info::{self, FolderInfo, HOST_FILE, HOSTS, HostInfo};
-use super::layout::{FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS, SegmentHeader};
+use super::info::{FolderInfo, HostInfo};
+use super::layout::{FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS};
 use super::list::{self, FoundList, LIST_EXTENSION};
 use super::part::Part;
 use super::scan::{Scanned, scan};
@@ -22,10 +25,8 @@ use crate::defects::{DefectCount, Ledger, id};
 use crate::ids::{HostId, MonoNs, StrId};
 use crate::rows::{AnchorRow, Event, LossRow, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::fs;
 use std::io::ErrorKind;
 use std::ops::{RangeBounds, RangeInclusive};
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -66,14 +67,6 @@ pub struct Host {
     pub(super) until: u64,
 }
 
-/// What folders have of a host.
-struct HostFiles {
-    info: HostInfo,
-    hash: u64,
-    segments: Vec<(u32, PathBuf)>,
-    dirs: Vec<PathBuf>,
-}
-
 /// Where a frame is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameRef {
@@ -107,28 +100,41 @@ impl Folder {
     /// The same of a part of each host's recordings.
     pub fn open_part<P: AsRef<Path>>(dirs: &[P], part: Part) -> Result<Folder, FolderError> {
         let ledger = Ledger::default();
-        let mut infos = Vec::new();
-        let mut by_host: FxHashMap<u64, usize> = FxHashMap::default();
-        let mut found: Vec<HostFiles> = Vec::new();
-        for dir in dirs {
-            let dir = dir.as_ref();
-            infos.push(info::read_folder(dir, &ledger)?);
-            for host_dir in host_dirs(dir)? {
-                let files = info::segment_files(&host_dir).map_err(FolderError::io(&host_dir, "list", 0))?;
-                let (info, hash) = read_host(&host_dir, &files, &ledger);
-                let index = *by_host.entry(hash).or_insert_with(|| {
-                    found.push(HostFiles { info, hash, segments: Vec::new(), dirs: Vec::new() });
-                    found.len() - 1
-                });
-                found[index].segments.extend(files);
-                found[index].dirs.push(host_dir);
-            }
+        let (infos, found) = find_hosts(dirs, &ledger)?;
+        Folder::open_found(dirs, infos, found, part, ledger)
+    }
+
+    /// Opens one host of folders, by its name, the name of its folder, or its boot id; without any of these, the only one.
+    ///
+    /// # Errors
+    /// The same, and where no host is called so, or several are.
+    pub fn open_host<P: AsRef<Path>>(dirs: &[P], wanted: Option<&str>) -> Result<Folder, FolderError> {
+        let ledger = Ledger::default();
+        let (infos, mut found) = find_hosts(dirs, &ledger)?;
+        let hosts: Vec<String> = found.iter().map(|h| h.dir_name().to_string_lossy().into_owned()).collect();
+        let is_wanted = |h: &HostFiles| {
+            wanted.is_none_or(|w| h.info.hostname == w || h.info.boot_id == w || h.dir_name().to_string_lossy() == w)
+        };
+        found.retain(is_wanted);
+        if found.len() != 1 {
+            return Err(FolderError::WhichHost { wanted: wanted.unwrap_or_default().to_owned(), hosts });
         }
+        Folder::open_found(dirs, infos, found, Part::All, ledger)
+    }
+
+    fn open_found<P: AsRef<Path>>(
+        dirs: &[P],
+        infos: Vec<FolderInfo>,
+        found: Vec<HostFiles>,
+        part: Part,
+        ledger: Ledger,
+    ) -> Result<Folder, FolderError> {
         let mut groups: Vec<ClockGroup> = Vec::new();
         for dir in dirs {
             // of several folders that know a host, the first counts
             let is_free = |h: &HostId| !groups.iter().any(|g| g.clocks.iter().any(|c| c.0 == *h));
-            let find = |hash: u64| by_host.get(&hash).map(|&i| HostId(i as u16)).filter(is_free);
+            let index = |hash: u64| found.iter().position(|f| f.hash == hash);
+            let find = |hash: u64| index(hash).map(|i| HostId(i as u16)).filter(is_free);
             let more = sync::read(dir.as_ref(), find, &ledger);
             groups.extend(more);
         }
@@ -508,49 +514,4 @@ impl Host {
     pub(super) fn defect(&self, what: &str, count: u64, frame: &FrameRef) {
         self.ledger.add(what, count, Some((&self.files[frame.file as usize].path, frame.at)));
     }
-}
-
-/// The folders of a folder's hosts, by name.
-pub(super) fn host_dirs(dir: &Path) -> Result<Vec<PathBuf>, FolderError> {
-    let hosts = dir.join(HOSTS);
-    if !hosts.is_dir() {
-        return Ok(Vec::new());
-    }
-    let mut dirs = Vec::new();
-    for entry in fs::read_dir(&hosts).map_err(FolderError::io(&hosts, "list", 0))? {
-        let path = entry.map_err(FolderError::io(&hosts, "list", 0))?.path();
-        if path.is_dir() {
-            dirs.push(path);
-        }
-    }
-    dirs.sort();
-    Ok(dirs)
-}
-
-/// What a host's folder says of it, or its name where that cannot be read; and which host its segments are of.
-pub(super) fn read_host(host_dir: &Path, segments: &[(u32, PathBuf)], ledger: &Ledger) -> (HostInfo, u64) {
-    let path = host_dir.join(HOST_FILE);
-    let of_segments: Vec<u64> = segments.iter().filter_map(|(_, path)| segment_header(path)).map(|h| h.host).collect();
-    let described = info::read_json::<HostInfo>(&path);
-    if let Ok(info) = described {
-        let hash = info.host_hash();
-        // a description that agrees with none of its segments is what is wrong
-        if of_segments.is_empty() || of_segments.contains(&hash) {
-            return (info, hash);
-        }
-        ledger.add(id::FOLDER_HOST, 1, Some((&path, 0)));
-        return (info, of_segments[0]);
-    }
-    ledger.add(id::FOLDER_HOST, 1, Some((&path, 0)));
-    let name = host_dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let info = HostInfo { hostname: name, clock: info::MONOTONIC.to_owned(), ..HostInfo::default() };
-    let hash = of_segments.first().copied().unwrap_or_else(|| info.host_hash());
-    (info, hash)
-}
-
-/// The header of a segment, if it has one.
-pub(super) fn segment_header(path: &Path) -> Option<SegmentHeader> {
-    let mut bytes = [0; HEADER_BYTES];
-    files::open_regular(path).ok()?.0.read_exact_at(&mut bytes, 0).ok()?;
-    SegmentHeader::read(&bytes)
 }

@@ -133,6 +133,7 @@ impl FolderWriter {
             Event::Park(r) => self.push(r),
             Event::Ran(r) => self.push(r),
             Event::Stay(r) => self.push(r),
+            Event::Reduced(r) => self.push(r),
         }
     }
 

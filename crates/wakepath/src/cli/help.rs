@@ -34,7 +34,7 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
         &["triage", "top", "ui", "info", "requests", "show", "waits", "why", "flame", "timeline", "open", "metrics"],
     ),
     ("Forecast", &["bottleneck", "forecast"]),
-    ("Share", &["merge", "sync", "tables", "export", "bundle"]),
+    ("Share", &["merge", "sync", "reduce", "tables", "export", "bundle"]),
     ("Manage", &["completions", "man", "help"]),
 ];
 

@@ -131,6 +131,8 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
             s.flow(&mut r.flow);
         }
         Event::Resent(r) => s.on_flow(&mut r.at, &mut r.flow),
+        // a reduced host is no recording
+        Event::Reduced(_) => return None,
         // of one import: repetitions would need numbers of their own
         Event::Mark(r) => {
             s.time(&mut r.at);

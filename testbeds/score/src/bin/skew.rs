@@ -161,6 +161,8 @@ fn skew(event: &mut Event, clock: Clock, wall_ns: i64) {
                 .for_each(|t| clock.time(t));
             seen([&mut r.request_first, &mut r.request_head, &mut r.request_last])
         }
+        // a reduced host is no recording
+        Event::Reduced(_) => [None, None, None],
         Event::Anchor(r) => {
             r.real_ns = r.real_ns.saturating_add_signed(wall_ns);
             [Some(&mut r.at), None, None]
