@@ -23,7 +23,7 @@ def awake(place):
 
 
 def handed(how):
-    """A service whose child does the work, and is asked by what bears no message."""
+    """A service whose child, or parent, does the work, and is asked by what bears no message."""
 
     def start(place):
         port = free_port()
@@ -206,7 +206,7 @@ def cowboy(place):
 
 
 MORE = {
-    **{f"handed-{how}": ([str(SYSTEM_PYTHON)], handed(how)) for how in ("datagrams", "messages", "memory")},
+    **{f"handed-{how}": ([str(SYSTEM_PYTHON)], handed(how)) for how in ("datagrams", "messages", "memory", "parent")},
     "beanstalkd": (["beanstalkd"], beanstalk),
     "rails": (["puma", "sidekiq", "redis-server", DATABASE, f"{GEMS}/rails-*"], rails),
     "lua": (["/usr/share/lua/5.1/nginx/redis.lua", f"{MODULES}/ngx_http_lua_module.so", "redis-server"], lua),

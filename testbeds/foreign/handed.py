@@ -1,7 +1,7 @@
 """A thread a connection; a child does the work, and is asked by what bears no message. usage: handed.py PORT LOG DOWN_PORT KIND
 
-KIND: datagrams (UNIX), messages (System V), memory (shared, with semaphores). Requests ask the child one after the other, under a lock,
-and each waits for its answer; the child asks the service behind."""
+KIND: datagrams (UNIX), messages (System V), memory (shared, with semaphores); parent (a pair of sockets, and the child serves and asks
+its parent). Requests ask one after the other, under a lock, and each waits for its answer; who does the work asks the service behind."""
 
 import ctypes
 import http.client
@@ -67,15 +67,31 @@ class Memory:
         return self.page[:BYTES].rstrip(b"\0").decode()
 
 
-way = {"datagrams": Datagrams, "messages": Messages, "memory": Memory}[sys.argv[4]]()
-SERVICE, CHILD = 0, 1
-if os.fork() == 0:
+class Pair:
+    """A pair of connected sockets."""
+
+    def __init__(self):
+        self.ends = socket.socketpair()
+
+    def put(self, end, text):
+        self.ends[end].sendall(text.encode())
+
+    def get(self, end):
+        return self.ends[end].recv(BYTES).decode()
+
+
+KIND = sys.argv[4]
+way = {"datagrams": Datagrams, "messages": Messages, "memory": Memory, "parent": Pair}[KIND]()
+SERVICE, WORKER = 0, 1
+is_child = os.fork() == 0
+if is_child:
     libc.prctl(PR_SET_PDEATHSIG, SIGKILL)
+if is_child == (KIND != "parent"):
     down = http.client.HTTPConnection("127.0.0.1", int(sys.argv[3]))
     while True:
-        down.request("GET", f"/down?rid={way.get(CHILD)}")
+        down.request("GET", f"/down?rid={way.get(WORKER)}")
         down.getresponse().read()
-        way.put(CHILD, "done")
+        way.put(WORKER, "done")
 
 log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND)
 one_at_a_time = threading.Lock()

@@ -40,16 +40,16 @@ pub fn in_words(command_line: &str) -> Option<String> {
 fn script<'w>(interpreter: &str, words: &mut impl Iterator<Item = &'w str>) -> Option<String> {
     while let Some(word) = words.next() {
         match word {
-            "-m" | "-jar" | "--module" => return words.next().map(|w| base(w).to_owned()),
+            "-m" | "-jar" | "--module" => return words.next().filter(|w| *w != MASKED).map(|w| base(w).to_owned()),
             // what follows is a program's text
             "-c" | "-e" | "-" | "--eval" => return None,
             _ if WITH_VALUE.contains(&word) => drop(words.next()),
             _ if word.starts_with('-') => {}
             RUN if matches!(interpreter, "bun" | "deno") => {}
-            // a class is called by its last part
-            _ if interpreter == "java" => return word.rsplit(['.', '/']).next().map(str::to_owned),
             // a name that was masked when it was recorded
             MASKED => return None,
+            // a class is called by its last part
+            _ if interpreter == "java" => return word.rsplit(['.', '/']).next().map(str::to_owned),
             _ => return Some(base(word).to_owned()),
         }
     }
@@ -101,6 +101,8 @@ mod tests {
             ("ruby /usr/bin/puma -p 3000", Some("puma")),
             ("python3 -c ?", None),
             ("python3 ? 8000", None),
+            ("java -Xmx200m -cp ? ?", None),
+            ("python3 -m ? 8000", None),
             ("nginx: master process /usr/sbin/nginx -c /etc/nginx.conf", None),
             ("/usr/sbin/nginx", None),
             ("redis-server *:6379 [cluster]", None),

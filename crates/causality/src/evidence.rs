@@ -329,8 +329,8 @@ impl Missing {
                  which it cannot enter, need Go 1.21 or later, and `record --runtimes=go`"
             }
             Missing::OwnTask => {
-                "`record --runtimes=tokio` tells it of reqwest and sqlx, in programs that are not stripped; else record the \
-                 services that it calls for their own times"
+                "if the recording was made without it, `record --runtimes=tokio`, which tells it of reqwest and sqlx in programs that are \
+                 not stripped; else record the services that it calls for their own times"
             }
             Missing::WithinLoop => {
                 "only the program's own memory tells: record with fewer requests at once, or give its pools more connections"

@@ -48,7 +48,7 @@ pub struct Calibration {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Untrusted {
     /// It does not behave as the recorded system did.
-    #[error("the model made of this recording does not behave as the recorded system did: {}", .0.sentence())]
+    #[error("{}", .0.refusal())]
     Uncalibrated(Calibration),
     /// Most of what it is made of may be wrong: the part, 0 to 1.
     #[error("data loss or incomplete paths may affect {:.0} % of what was measured", 100.0 * .0)]
@@ -128,6 +128,17 @@ impl Calibration {
             100.0 * worst.off,
             100.0 * worst.bar
         )
+    }
+
+    /// Why nothing is answered from a model that is further off than [`UNUSABLE`].
+    fn refusal(&self) -> String {
+        let worst = self.worst();
+        let why = if worst.off > worst.bar {
+            "the model made of this recording does not behave as the recorded system did"
+        } else {
+            "the recording is too short, or its load too uneven, to tell whether a model of it holds"
+        };
+        format!("{why}: {}", self.sentence())
     }
 
     /// What follows. State machines (streams, annotations) are always answered: they are what was recorded, and what

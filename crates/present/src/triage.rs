@@ -8,7 +8,7 @@ use crate::info::Info;
 use crate::losses::Loss;
 use crate::open::{HeldView, OpenView, RequestView};
 use crate::refusals;
-use crate::requests::{KindView, RequestsView, never_replied, replies_unknown};
+use crate::requests::{CallErrorView, KindView, RequestsView, never_replied, replies_unknown};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use crate::why::WhyView;
@@ -290,7 +290,8 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
     for k in &r.kinds {
         // what was still in progress when the recording ended is told by what hangs
         if let Some(text) = failures(k) {
-            let text = format!("{} at {}: {text}.", k.asked, k.service);
+            let met = met_in(r, k).map_or_else(String::new, |met| format!(" Their calls met {met}."));
+            let text = format!("{} at {}: {text}.{met}", k.asked, k.service);
             found.push((went_wrong(k), text, example(screen, k), k.first_failed_ns));
         }
     }
@@ -342,9 +343,18 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
     }
 }
 
-/// Whether a program tries it first, and goes on where it is not there: glibc's name service cache.
+/// The error that calls of a kind's failed requests met most: one of its own before a status that may be passed on.
+fn met_in(r: &RequestsView, k: &KindView) -> Option<String> {
+    let is_its = |e: &&CallErrorView| e.entry.as_ref() == Some(&k.service) && e.kind.as_ref() == Some(&k.asked);
+    let is_worse = |e: &&CallErrorView| std::cmp::Reverse((e.is_of_its_own() && e.told() > 0, e.told()));
+    let most = r.call_errors.iter().filter(is_its).min_by_key(is_worse)?;
+    (most.told() > 0).then(|| most.times(most.told()))
+}
+
+/// Whether a program tries it first, and goes on where it is not there: glibc's name service cache, `syslog(3)`, libuuid's daemon.
 fn is_tried_always(remote: &str) -> bool {
-    remote.starts_with("/var/run/nscd/") || remote.starts_with("/run/nscd/")
+    let in_run = remote.strip_prefix("/var").unwrap_or(remote);
+    ["/run/nscd/", "/run/uuidd/"].iter().any(|dir| in_run.starts_with(dir)) || remote == "/dev/log"
 }
 
 /// Requests of a kind that failed, were cut short or were refused.

@@ -144,7 +144,7 @@ fn what_is_missing_or_meant_is_named() -> Tested {
         (&["why", folder, "--kind", "GET /aa"], 1, "did you mean 'GET /a'?"),
         (&["bottleneck", folder, "--request", "/a"], 1, "did you mean 'GET /a'?"),
         (&["show", folder, "xyz"], 1, "is not a request"),
-        (&["recorde"], 2, "a similar subcommand exists: 'record'\n"),
+        (&["recorde"], 2, "similar subcommands exist: 'reduce', 'record'\n"),
     ] {
         let output = run(args);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));

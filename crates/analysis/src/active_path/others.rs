@@ -43,10 +43,10 @@ impl Walk<'_> {
         entry.is_some_and(|(_, own)| self.serves_others(f, own, w.woken))
     }
 
-    /// Whether a frame's task was at other connections lately on which its process is asked.
+    /// Whether a frame's task took requests lately on other connections. A worker that only replies is at one request at a time.
     fn serves_others(&self, f: &Frame, own: EndpointId, until: MonoNs) -> bool {
         let mut before = self.index.operations_back(f.host, f.task, until).take(SERVED_LOOKED_AT);
-        before.any(|o| self.is_anothers(f.host, o.flow, own))
+        before.any(|o| o.kind != OpKind::Send && self.is_anothers(f.host, o.flow, own))
     }
 
     /// Where a wait of the request's own task ended with another's input, and the loop went on with the request: what that

@@ -308,3 +308,52 @@ impl<S: Steps> Engine<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MASTER: TaskId = TaskId(1);
+    const WORKER: TaskId = TaskId(2);
+    /// The worker's end of a pair of sockets, and the master's.
+    const PAIR: [EndpointId; 2] = [EndpointId(20), EndpointId(10)];
+
+    /// What is learned where the worker writes and the master answers, as far as `recorded` tasks' operations are seen; then what the
+    /// worker's next writing is, and its reading. `serves`: it takes requests on connections.
+    fn learned(recorded: &[TaskId], serves: bool) -> [Moved; 2] {
+        let process = ProcessId::led_by;
+        let mut channels = Channels::default();
+        let [flow, peer] = PAIR;
+        channels.endpoint(&EndpointRow { flow, peer, family: AF_UNIX, ..EndpointRow::default() });
+        channels.makers.insert(process(WORKER), process(MASTER));
+        let op = |flow, kind, task| OpRow { flow, kind, task, ..OpRow::default() };
+        let [own, masters] = PAIR;
+        for _ in 0..4 {
+            let turn = [
+                op(own, OpKind::Send, WORKER),
+                op(masters, OpKind::Recv, MASTER),
+                op(masters, OpKind::Send, MASTER),
+                op(own, OpKind::Recv, WORKER),
+            ];
+            for r in turn.iter().filter(|r| recorded.contains(&r.task)) {
+                channels.moved(r, process(r.task));
+            }
+        }
+        let mut channels = channels.learned(|p| serves && p == process(WORKER));
+        [OpKind::Send, OpKind::Recv].map(|kind| channels.moved(&op(own, kind, WORKER), process(WORKER)))
+    }
+
+    #[test]
+    fn what_a_worker_asks_its_master_is_not_followed() {
+        assert!(matches!(learned(&[MASTER, WORKER], true), [Moved::Unfollowed, Moved::Unfollowed]));
+        assert!(matches!(learned(&[MASTER, WORKER], false), [Moved::On(_), Moved::On(_)]));
+    }
+
+    #[test]
+    fn what_is_written_to_a_pair_whose_other_end_is_not_recorded_may_be_a_call() {
+        for serves in [false, true] {
+            assert!(matches!(learned(&[WORKER], serves), [Moved::Unfollowed, Moved::No]));
+        }
+        assert!(matches!(learned(&[], true), [Moved::No, Moved::No]));
+    }
+}

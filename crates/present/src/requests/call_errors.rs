@@ -34,18 +34,33 @@ pub struct CallErrorView {
 impl CallErrorView {
     /// In words: who answered what with which error, how often, and in which requests.
     pub(crate) fn sentence(&self) -> String {
-        let error = match (self.error.as_str(), self.words) {
-            ("", _) => "failed".to_owned(),
-            (class, Some(words)) => format!("{class} ({words})"),
-            (class, None) => class.to_owned(),
-        };
         let within = match (&self.kind, self.hidden) {
             (None, _) => "in unknown requests".to_owned(),
             (Some(kind), 0) => format!("in {kind}"),
             (Some(kind), n) if n == self.count => format!("in {kind}, whose own reply does not mention it"),
             (Some(kind), n) => format!("in {kind}, whose own reply does not mention {}", units::count(n)),
         };
-        format!("{} to {}: {error} × {}, {within}", self.service, self.asked, units::count(self.count))
+        format!("{}, {within}", self.times(self.count))
+    }
+
+    /// Who answered what with which error, so often.
+    pub(crate) fn times(&self, count: u64) -> String {
+        let error = match (self.error.as_str(), self.words) {
+            ("", _) => "failed".to_owned(),
+            (class, Some(words)) => format!("{class} ({words})"),
+            (class, None) => class.to_owned(),
+        };
+        format!("{} to {}: {error} × {}", self.service, self.asked, units::count(count))
+    }
+
+    /// How many of them are in requests that were answered with an error.
+    pub(crate) fn told(&self) -> u64 {
+        self.count.saturating_sub(self.hidden).saturating_sub(self.outcome_unknown)
+    }
+
+    /// It is more than the status of a reply, which a service may only pass on.
+    pub(crate) fn is_of_its_own(&self) -> bool {
+        self.words.is_some() || self.error.parse::<u16>().is_err()
     }
 }
 
