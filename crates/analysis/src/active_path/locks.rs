@@ -150,7 +150,7 @@ pub(crate) const fn is_lock_call(syscall: u16) -> bool {
 }
 
 /// poll, select, epoll_wait and their kin of x86-64.
-pub(super) fn is_poll(w: &WaitRow) -> bool {
+pub(crate) fn is_poll(w: &WaitRow) -> bool {
     matches!(w.syscall, 7 | 23 | 34 | 128 | 130 | 232 | 270 | 271 | 281 | 441)
 }
 

@@ -8,7 +8,7 @@ use super::{Evidence, Frame, Walk, What, because};
 use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
-use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs};
+use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndedBy, OpKind, OpRow, Side, TcpState, WaitRow};
 
 const OTHERS: Evidence = ("others' inputs", Class::ByRule);
@@ -45,8 +45,13 @@ impl Walk<'_> {
 
     /// Whether a frame's task took requests lately on other connections. A worker that only replies is at one request at a time.
     fn serves_others(&self, f: &Frame, own: EndpointId, until: MonoNs) -> bool {
-        let mut before = self.index.operations_back(f.host, f.task, until).take(SERVED_LOOKED_AT);
-        before.any(|o| o.kind != OpKind::Send && self.is_anothers(f.host, o.flow, own))
+        self.takes_others((f.host, f.task), own, until)
+    }
+
+    /// Whether a task took requests before `until`, lately, on other connections than `own`.
+    pub(super) fn takes_others(&self, (host, task): (HostId, TaskId), own: EndpointId, until: MonoNs) -> bool {
+        let mut before = self.index.operations_back(host, task, until).take(SERVED_LOOKED_AT);
+        before.any(|o| o.kind != OpKind::Send && self.is_anothers(host, o.flow, own))
     }
 
     /// Where a wait of the request's own task ended with another's input, and the loop went on with the request: what that

@@ -123,20 +123,13 @@ impl Walk<'_> {
         floor: CommonNs,
         own: EndpointId,
     ) -> Option<CommonNs> {
-        self.outstanding.as_ref()?;
         let (index, until) = (self.index, self.index.timeline().local(host, self.at));
-        let operations = index.operations_back(host, task, until).take(WORK_MAX);
-        let mut replied = None;
-        for o in operations.take_while(|o| index.common(host, o.at) > floor) {
-            if o.flow == own || index.end(host, o.flow).is_none_or(|e| e.side != Side::Server) {
-                continue;
-            }
-            if o.kind != OpKind::Send {
-                return None;
-            }
-            replied = replied.or(Some(index.common(host, o.at)));
+        if self.outstanding.is_none() || self.takes_others((host, task), own, until) {
+            return None;
         }
-        replied
+        let operations = index.operations_back(host, task, until).take(WORK_MAX);
+        let mut amid = operations.take_while(|o| index.common(host, o.at) > floor);
+        amid.find(|o| self.is_reply_to_another(host, o, own)).map(|o| index.common(host, o.at))
     }
 
     pub(crate) fn picked_up_by(&mut self, task: (HostId, TaskId), floor: CommonNs, own: EndpointId, what: Taken) {

@@ -6,7 +6,7 @@
 
 mod naming;
 
-use crate::active_path::locks::{asked_last, is_lock_call};
+use crate::active_path::locks::{asked_last, is_lock_call, is_poll};
 use crate::active_path::taken::VM_THREAD;
 use crate::causes::Cause;
 use crate::names::{Names, asked, remote_of};
@@ -94,7 +94,7 @@ struct Place {
     /// The reply's class of error.
     error: String,
     process: String,
-    /// Who served it, and when.
+    /// Who served it, and when: from when its connection was begun, if it is the first call on it.
     task: Option<(HostId, TaskId)>,
     served: Range<CommonNs>,
     caller: Option<String>,
@@ -219,10 +219,7 @@ impl<'a> Reader<'a> {
                 error: half.map_or_else(String::new, |h| self.names.text(h.host, h.exchange.content.detail).to_owned()),
                 process: process.unwrap_or_else(|| service.clone()),
                 task: s.callee.as_ref().map(|h| (h.host, h.exchange.request.task)),
-                served: s.callee.as_ref().map_or(CommonNs(0)..CommonNs(0), |h| {
-                    let at = |at| self.index.common(h.host, at);
-                    at(h.exchange.request.began)..at(h.exchange.reply.ended)
-                }),
+                served: self.served(s),
                 service,
                 caller,
                 host: half.map_or(HostId(0), |h| h.host),
@@ -231,6 +228,15 @@ impl<'a> Reader<'a> {
             });
         }
         places
+    }
+
+    /// When a span's service was at work for the request. What it says while a connection is set up is for the one that sets it up.
+    fn served(&self, s: &Span) -> Range<CommonNs> {
+        let Some(callee) = &s.callee else { return CommonNs(0)..CommonNs(0) };
+        let at = |host, at| self.index.common(host, at);
+        let began = at(callee.host, callee.exchange.request.began);
+        let opened = s.caller.as_ref().and_then(|c| Some(at(c.host, c.exchange.client.opening.as_ref()?.connect().0)));
+        opened.map_or(began, |opened| opened.min(began))..at(callee.host, callee.exchange.reply.ended)
     }
 
     fn asks_for_a_name(&self, s: &Span) -> bool {

@@ -7,7 +7,8 @@
 //!
 //! A lane with several writers or readers, which answers go back for, is not followed: whose words are whose does not show. Nor is a
 //! channel whose answering end serves clients of its own: such a worker asks its master as well, and turns do not tell who asks. What is
-//! written to either, or to a pair whose other end is not recorded, may be a call ([`Moved::Unfollowed`]). Where nothing ever comes back no task waits for an answer, and it is none.
+//! written to either, or to a pair whose other end is not recorded, may be a call ([`Moved::Unfollowed`]). Where nothing ever comes back
+//! no task waits for an answer, and it is none.
 
 use super::record::Side;
 use super::{Engine, Steps};

@@ -7,8 +7,8 @@
 //!
 //! A message lasts from its HEADERS to the frame that ends its stream's direction; those of several streams may overlap.
 //! Both are witnessed by the stream's id. A reset by the server is a reply, or amends one, with the error's name. What a
-//! server pushes is unsolicited, and so is what a client goes on to send when it is answered: messages of a stream that others share.
-//! Joined in mid-stream, or after a loss, fields that stand in the compression's lost
+//! server pushes is unsolicited, and so is what a client sends on a stream that is answered already, or that began unseen. Joined in
+//! mid-stream, or after a loss, fields that stand in the compression's lost
 //! table are unknown: such heads are marked as cut, their frames are bordered all the same. Where the last head of a
 //! reply has such a field, which may be a gRPC status, its outcome is unknown. After a loss, frames are found again where bytes
 //! begin with a frame that may follow. Of 512 messages that are open at a time the ends are followed, of more they are not
@@ -57,6 +57,8 @@ pub struct Framing {
     open: Streams,
     /// The highest stream so far.
     top: u32,
+    /// The first stream of which a client's head was seen; 0: none. Later ones have higher numbers.
+    first: u32,
 }
 
 /// Frames after a place where framing was found again that are looked at closely.
@@ -125,7 +127,7 @@ impl Block {
 }
 
 impl Framer for Framing {
-    const NEW: Framing = Framing { sides: [Side::NEW, Side::NEW], open: Streams::NEW, top: 0 };
+    const NEW: Framing = Framing { sides: [Side::NEW, Side::NEW], open: Streams::NEW, top: 0, first: 0 };
     const REJOINS: bool = true;
 
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
@@ -289,6 +291,9 @@ impl Framing {
         let untold = side.blind && side.grpc.is_none() && block.last && wire.dir == Dir::ToClient;
         let interim = matches!(side.status, Some(100..=199));
         self.top = self.top.max(block.stream);
+        if self.first == 0 && wire.dir == Dir::ToServer {
+            self.first = block.stream;
+        }
         if let (Some(open), false) = (self.open.get(block.stream, wire.dir), block.pushes) {
             if let (Some(class), false) = (failure, open.failed) {
                 open.failed = true;
@@ -336,9 +341,9 @@ impl Framing {
     /// A frame of a message's body. A client's is more than that where its stream is answered already, or is older than what was seen: on
     /// such a stream both sides send messages as long as they like.
     fn data(&mut self, wire: &mut Wire<'_>, frame: &Frame, end: u64) {
-        let mut is_open = |dir| self.open.get(frame.stream, dir).is_some();
         let is_clients = wire.dir == Dir::ToServer && frame.length > 0 && !frame.stream.is_multiple_of(2);
-        if is_clients && (is_open(Dir::ToClient) || !is_open(Dir::ToServer)) {
+        let is_older = self.first == 0 || frame.stream < self.first;
+        if is_clients && (is_older || self.open.get(frame.stream, Dir::ToClient).is_some()) {
             wire.whole(Role::Unsolicited, end, 9, Attrs::alone("DATA"), &[Witness::Http2(frame.stream)]);
         }
         if frame.flags & END_STREAM != 0 {

@@ -1,7 +1,7 @@
 //! Names a slice: what it was spent on and where, by the outermost wait in which it lies or by what went on after that.
 
 use super::{Detail, INTERPRETER, LOCK_ERRORS, Outer, Place, Reader, What};
-use super::{is_flush, port_of, stable};
+use super::{is_flush, is_poll, port_of, stable};
 use crate::causes::{Account, Cause};
 use crate::reasons;
 use crate::slices::{Slice, State};
@@ -131,7 +131,8 @@ impl<'n> Naming<'n> {
         None
     }
 
-    /// A wait that a service of the request's ended while it served no part of it: what went on there was for another request.
+    /// A loop's wait that a service of the request's ended while it served no part of it: what went on there was for another request. (A
+    /// thread that reads waits for an answer of its own.)
     fn by_others(&self, o: &Outer) -> Option<(What, Detail)> {
         let (s, by) = (self.slice, o.by?);
         let names = self.reader.names;
@@ -139,7 +140,7 @@ impl<'n> Naming<'n> {
         let first = self.places.iter().find(is_its)?;
         let is_served = self.places.iter().filter(is_its).any(|p| p.served.start < s.to && s.from < p.served.end);
         let is_within = s.depth <= self.place.map_or(0, |p| p.depth) || names.is_one_process(o.waiter, by);
-        if is_served || is_within {
+        if is_served || is_within || !o.row.is_some_and(|w| is_poll(&w)) {
             return None;
         }
         let detail = Detail { reason: Some(reasons::OTHERS_ANSWERED), by: None, ..self.detail() };
