@@ -76,6 +76,38 @@ fn a_request_that_had_come_waited_for_what_its_loop_did_for_another() {
     assert!(ran.iter().map(|s| s.1 - s.0).sum::<i64>() < 20, "{ran:?}");
 }
 
+/// A worker that another thread hands requests to is done with one before it has the next.
+#[test]
+fn a_request_that_was_handed_over_waited_for_what_its_worker_did_for_another() {
+    let script = |before: &str| {
+        format!(
+            "
+task C client
+task D client
+task A app
+task W app of A
+flow c C A
+flow e D A
+{before}100 C asks r1 c for -
+101 D asks r2 e for -
+102 A takes r1
+103 A takes r2
+105 W woken by A since 10
+480 W answers r2
+500 W answers r1
+505 C hears r1
+505 D hears r2
+"
+        )
+    };
+    let of = |before: &str, state| -> i64 { told(&script(before), &[state]).iter().map(|s| s.1 - s.0).sum() };
+    assert!((370..=385).contains(&of("", State::Queued)), "{:?}", told(&script(""), State::ALL));
+    assert_eq!(of("", State::Unknown), 0);
+    // one that takes requests itself may have been at both until it replied
+    let takes = "20 D asks r0 e for -\n22 W takes r0\n30 W answers r0\n32 D hears r0\n";
+    assert!((15..=25).contains(&of(takes, State::Unknown)), "{:?}", told(&script(takes), State::ALL));
+}
+
 /// Before it was accepted nobody but the acceptor could have taken a connection, and a child that is made for it did nothing before.
 #[test]
 fn what_lay_before_a_child_was_made_for_it_waited_for_the_acceptor() {
