@@ -220,3 +220,42 @@ flow c - A
     assert_eq!(timed.len(), 1, "{sums:?}");
     assert!(timed[0].self_ns <= 200_000, "{sums:?}");
 }
+
+/// A loop has one connection to its service, and a request waits until another's answer comes on it.
+#[test]
+fn who_waits_for_a_place_at_a_service_waits_until_that_has_answered_another() {
+    let script = "
+task A haproxy
+task B puma
+context k of A
+context j of A
+flow c - A
+flow e - A
+flow b A B
+95 A woken by c since 50 in epoll
+100 A/k takes r1 c
+105 A/k asks q1 b for r1
+109 B woken by b since 60 in epoll
+110 B takes q1
+120 A woken by e since 108 in epoll
+122 A/j takes r2 e
+500 B answers q1
+505 A woken by b since 130 in epoll
+506 A/k hears q1
+507 A/k answers r1
+508 A/j asks q2 b for r2
+511 B woken by b since 502 in epoll
+512 B takes q2
+700 B answers q2
+705 A woken by b since 515 in epoll
+706 A/j hears q2
+710 A/j answers r2
+";
+    let (mut queued, mut own) = (0, 0);
+    slices(&play(script).expect("the script"), |what, detail, us| {
+        let is_queue = what.cause == Cause::Queue && detail.reason == Some(reasons::OTHERS_ANSWERED);
+        assert!(!is_queue || what.service.starts_with("puma"), "{what:?}");
+        *(if is_queue { &mut queued } else { &mut own }) += us;
+    });
+    assert!((360..=390).contains(&queued), "{queued} of {own} more");
+}
