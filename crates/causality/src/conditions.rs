@@ -1,6 +1,6 @@
 //! The conditions of the rules, each with a name and a sentence.
 //!
-//! Where somebody asks how a call is known, [`watch`] and [`failed`] give the conditions that did not hold. With the feature `canary`, the condition
+//! Where somebody asks how a call is known, [`watch`] and [`failed`] give the conditions that did not hold. In a build for tests, the condition
 //! that `WAKEPATH_CANARY` names is taken to hold always, and a test must fail (`cargo xtask canary`).
 
 use std::cell::{Cell, RefCell};
@@ -152,7 +152,7 @@ thread_local! {
 /// A condition of a rule.
 #[inline]
 pub(crate) fn holds(name: &'static str, condition: bool) -> bool {
-    #[cfg(feature = "canary")]
+    #[cfg(debug_assertions)]
     let condition = condition || is_weakened(name);
     if !condition && IS_WATCHED.get() {
         FAILED.with_borrow_mut(|failed| failed.push(name));
@@ -179,7 +179,7 @@ pub(crate) fn failed() -> Vec<Condition> {
     found
 }
 
-#[cfg(feature = "canary")]
+#[cfg(debug_assertions)]
 fn is_weakened(name: &str) -> bool {
     static WEAKENED: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     WEAKENED.get_or_init(|| std::env::var("WAKEPATH_CANARY").unwrap_or_default()) == name
