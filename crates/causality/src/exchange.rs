@@ -5,6 +5,7 @@
 //! step to a [`Steps`] in the order in which it happened on the host.
 
 mod channels;
+mod direction;
 mod ends;
 mod leaving;
 mod messages;
@@ -17,8 +18,9 @@ mod turns;
 use crate::process::ProcessId;
 pub use crate::slab::{ExId, Slab};
 pub use channels::Channels;
+use direction::Span;
 pub(crate) use ends::is_peer;
-use ends::{Early, Ends, FlowFlag, NO_SOCKET, Span};
+use ends::{Early, Ends, FlowFlag, NO_SOCKET};
 use leaving::Left;
 pub use leaving::Sign;
 pub use opening::Opening;

@@ -1,5 +1,6 @@
 //! Ends of flows: what is kept of each while it is there, and when it can be forgotten.
 
+use super::direction::{Direction, Span};
 use super::opening::Opening;
 use super::record::Side;
 use crate::flags::{Flag, Flags};
@@ -29,111 +30,6 @@ pub(super) const NO_SOCKET: u64 = 1 << 62;
 /// Whether a flow is one peer of an unconnected datagram socket.
 pub(crate) fn is_peer(flow: EndpointId) -> bool {
     flow.0 < NO_SOCKET && flow.0 & PEER_BIT != 0
-}
-
-/// Bytes that moved in one direction and are not yet part of a finished exchange.
-#[derive(Clone, Copy)]
-pub(super) struct Span {
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) task: TaskId,
-    pub(super) actor: TaskId,
-    pub(super) entry: MonoNs,
-    pub(super) at: MonoNs,
-    pub(super) arrived: MonoNs,
-}
-
-impl Span {
-    pub(super) fn of(r: &OpRow) -> Span {
-        Span {
-            start: r.start,
-            end: r.end,
-            task: r.task,
-            actor: r.actor(),
-            entry: r.entry,
-            at: r.at,
-            arrived: r.arrived,
-        }
-    }
-}
-
-/// Most spans kept a direction: a head of more pieces loses the times of the oldest.
-const SPANS: usize = 32;
-
-/// What moves in one direction.
-#[derive(Default)]
-pub(super) struct Direction {
-    pub(super) spans: SmallVec<[Span; 1]>,
-    /// How far bytes moved, and how far messages explain them.
-    pub(super) moved_to: u64,
-    pub(super) explained_to: u64,
-    /// Messages whose ends are not told yet, though the next one began: what was found at once is told heads first.
-    pub(super) due: SmallVec<[Due; 1]>,
-}
-
-/// A message whose end must be told.
-pub(super) struct Due {
-    pub(super) start: u64,
-    /// Where the next one began: it must end there.
-    pub(super) end: u64,
-    /// When that was found. Its end was found before.
-    pub(super) at: MonoNs,
-}
-
-/// Most messages of a flow whose ends are waited for.
-const DUE_MAX: usize = 1024;
-
-impl Direction {
-    /// A message began after the last one, of which `is_open` says whether its end is not told yet: whether it may still be told that
-    /// nothing lies between them.
-    pub(super) fn may_end_at(&mut self, start: u64, at: MonoNs, is_open: bool) -> bool {
-        let may = is_open && self.due.len() < DUE_MAX;
-        if may {
-            self.due.push(Due { start: self.explained_to, end: start, at });
-        }
-        may
-    }
-
-    /// Whether something lies behind a message that ends here, before the next one.
-    pub(super) fn leaves_gap(&mut self, start: u64, end: u64) -> bool {
-        let due = self.due.iter().position(|due| due.start == start).map(|i| self.due.remove(i));
-        due.is_some_and(|due| due.end != end)
-    }
-
-    /// Whether an end that should have been told before this time was not.
-    pub(super) fn is_overdue(&self, at: MonoNs) -> bool {
-        self.due.first().is_some_and(|due| due.at < at)
-    }
-
-    /// An operation that moved bytes; `goes_on`: with those of the one before it, if that was the same task's.
-    fn push(&mut self, r: &OpRow, goes_on: bool) {
-        // consecutive operations of one task are one (Algorithm 1, line 5)
-        match self.spans.last_mut() {
-            Some(b) if b.end == r.start && b.actor == r.actor() && goes_on => {
-                b.end = r.end;
-                b.at = r.at;
-            }
-            _ => {
-                if self.spans.len() == SPANS {
-                    self.spans.remove(0);
-                }
-                self.spans.push(Span::of(r));
-            }
-        }
-    }
-
-    /// Forgets what moved bytes that messages explain: a message that is told of later begins behind them.
-    fn forget_explained(&mut self) {
-        if self.explained_to != OPEN && self.spans.last().is_some_and(|s| s.end <= self.explained_to) {
-            self.spans.clear();
-        }
-    }
-
-    /// Forgets what moved bytes before this one.
-    pub(super) fn forget_before(&mut self, start: u64) {
-        let count = self.spans.iter().take_while(|s| s.end <= start).count();
-        self.spans.drain(..count);
-    }
 }
 
 /// What is so of a flow.

@@ -1,6 +1,7 @@
 //! Exchanges where the protocol is known: its messages make them.
 
-use super::ends::{Early, Replied, Span};
+use super::direction::Span;
+use super::ends::{Early, Replied};
 use super::record::{Asked, By, Content, Exchange, ExchangeFlag, Queued, Side, Wanted};
 use super::{Engine, Said, Steps};
 use crate::exchange::ends::FlowFlag;
@@ -186,6 +187,7 @@ impl<S: Steps> Engine<S> {
         let span = ep.requests.spans.iter().find(|s| s.start <= r.start && r.start < s.end).copied();
         // the newest span is the one that completed the head
         let last = ep.requests.spans.last().copied();
+        let unsent_ns = if side == Side::Server && !interleaves { ep.requests.unsent_since(r.start) } else { 0 };
         ep.requests.forget_before(r.start);
         // its first bytes may have come before anybody could tell its protocol, and begun it by direction
         let early = ep.open.iter().copied().find(|&x| {
@@ -230,7 +232,7 @@ impl<S: Steps> Engine<S> {
         let is_unpaired = by_turn && self.steps.pushes(self.steps.process_of(actor), side);
         let one_way = r.flags & message_flag::NO_REPLY != 0 || is_unpaired;
         let mut e = asked(r, side, span, last);
-        (e.request.taken, e.request.actor) = (at, actor);
+        (e.request.taken, e.request.actor, e.request.unsent_ns) = (at, actor, unsent_ns);
         e.flags.set(ExchangeFlag::OneWay, one_way);
         let x = match early {
             Some(x) => {

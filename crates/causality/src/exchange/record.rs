@@ -1,5 +1,6 @@
 //! One exchange.
 
+use super::direction::unsent_ns;
 use super::opening::Opening;
 use crate::flags::{Flag, Flags};
 use crate::process::ProcessId;
@@ -91,6 +92,8 @@ pub struct Asked {
     pub began: MonoNs,
     /// When the head was complete at the endpoint's task.
     pub taken: MonoNs,
+    /// How long before that the server waited until its client had sent the rest of the head (ns).
+    pub unsent_ns: u64,
     /// The thread that took or sent it.
     pub task: TaskId,
     /// In whose name: the logical task where it is known, else the thread.
@@ -246,9 +249,7 @@ impl Exchange {
         let is_part = self.request.start < r.start && r.start < self.request.end && !self.is_by_direction();
         if is_part {
             let read = if self.request.read.0 == 0 { self.request.taken } else { self.request.read };
-            let came = if r.arrived.0 == 0 { r.at } else { r.arrived };
-            let since = if r.arrived.0 == 0 { read.max(r.entry) } else { read };
-            self.client.unsent_ns += came.0.saturating_sub(since.0);
+            self.client.unsent_ns += unsent_ns(read, r);
             self.request.read = r.at;
         }
         self.request.received_to = self.request.received_to.max(r.end);
@@ -268,6 +269,7 @@ impl Exchange {
                 received_to,
                 began: taken.began,
                 taken: taken.taken,
+                unsent_ns: taken.unsent_ns,
                 task: taken.task,
                 actor: taken.actor,
                 ..by.request
