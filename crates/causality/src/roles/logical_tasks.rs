@@ -205,8 +205,8 @@ impl LogicalTasks {
     }
 
     /// A thread reads more of a request.
-    pub(super) fn takes_more(&mut self, thread: TaskId) {
-        self.resumed.takes(thread, None);
+    pub(super) fn takes_more(&mut self, thread: TaskId, flow: EndpointId) {
+        self.resumed.takes(thread, flow, None);
     }
 
     /// A thread reads an answer.
@@ -215,14 +215,14 @@ impl LogicalTasks {
             Some(line) if !line.answers => Some(Answer { task: e.request.actor, of: line.of, called: e.request.began }),
             _ => None,
         };
-        self.resumed.takes(e.reply.task, answer);
+        self.resumed.takes(e.reply.task, e.flow, answer);
     }
 
     /// A request was taken.
     pub(super) fn took(&mut self, xs: &Slab, x: ExId) {
         self.lineage.took(xs, x);
         let e = xs.get(x);
-        self.resumed.takes(e.request.task, None);
+        self.resumed.takes(e.request.task, e.flow, None);
         if e.request.actor != e.request.task {
             self.connection_tasks.works(&self.lineage, e.flow, e.request.actor);
         }
@@ -259,14 +259,11 @@ impl LogicalTasks {
             Known::Forgotten => true,
             Known::Nothing => false,
         };
-        if let Some(line) = self.of_loop(e) {
-            let makers = self.lineage.makers(e.request.actor).map(|(maker, _)| maker);
-            self.resumed.calls(
-                e.request.task,
-                std::iter::once(e.request.actor).chain(makers),
-                line.of,
-                e.request.began,
-            );
+        // what goes on after its request has ended may be a worker that takes others' work
+        if let Some(line) = self.of_loop(e).filter(|line| xs.is_live(line.of) && !is_over(xs.get(line.of))) {
+            let line_up = self.lineage.makers(e.request.actor).map(|(maker, _)| maker);
+            let line_up = std::iter::once(e.request.actor).chain(line_up);
+            self.resumed.calls((e.request.task, e.flow), line_up, line.of, e.request.began);
         }
         if !is_after_its_end || !self.may_be_background(e.request.actor, process) {
             if is_after_its_end {

@@ -1,15 +1,17 @@
 //! Tasks that a request made, and that hand on to another one: what came of the answer to their call, that one waited for. A worker that
-//! requests start when there is work, and that ends when there is none, takes what others put into a queue of the program's.
+//! requests start when there is work, and that ends when there is none, takes what others put into a queue of the program's. A task or
+//! callback that gathers what several requests ask, and asks it at once, is made by the first of them.
 //!
-//! That shows where answers to such calls are all that a loop is given in its turn, and another request is replied to in it, while nothing is
-//! done for those that made the tasks but by these and what they make: it can only have been resumed by one of them. (A request that had
-//! its own answer and then let another one go on, as with a lock, goes on itself.)
+//! That shows where answers to such calls are all that a loop is given in its turn, and another request is replied to in it, or calls: it
+//! can only have been resumed by one of them. Where it calls on the connection on which such an answer came, it may have waited for that
+//! alone (a pool's). One that waited for a lock looks the same: whether it also got what the answer brought is not known. And the turn
+//! after must be known whole too: a thread puts its result where the loop finds it before it wakes the loop.
 
 use crate::exchange::ExId;
 use crate::process::turn::Turn;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use wakepath_model::ids::{MonoNs, TaskId};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::PollRow;
 
 /// The answer to the call of a task that was made for a request.
@@ -28,14 +30,18 @@ const ACTS_MAX: usize = 64;
 #[derive(Default)]
 struct Acts {
     turn: Turn,
-    /// What it took, where that was nothing else.
+    /// On which connections it took something, each once.
+    read: SmallVec<[EndpointId; 2]>,
+    /// The answers that it took there.
     answers: SmallVec<[Answer; 2]>,
-    /// For which requests it did something, but by those whose answers it took, and what they made.
+    /// It took something else, or what a poll need not have found.
+    is_given_more: bool,
+    /// For which requests it acted, but by those whose answers it took, and what they made.
     acted: SmallVec<[ExId; 4]>,
-    /// To which it replied.
-    replied: SmallVec<[ExId; 4]>,
     /// A timer may have been due, or it was too long.
     is_late: bool,
+    /// In the turn before, a task may have handed on to another request.
+    may_follow_handing_on: bool,
 }
 
 /// What loops do, by their threads: none where no runtime has such loops.
@@ -58,48 +64,68 @@ impl Resumed {
         }
         let acts = self.acts.entry(r.task).or_default();
         let mut turn = acts.turn;
-        let handed_on = turn.polled(r).is_some_and(|_| std::mem::take(acts).handed_on());
+        let mut handed_on = false;
+        if turn.polled(r).is_some() {
+            let over = std::mem::take(acts);
+            handed_on = over.may_follow_handing_on && over.is_all_known();
+            acts.may_follow_handing_on = over.handed_on();
+        }
         acts.turn = turn;
         handed_on
     }
 
-    /// A thread takes something: the answer to the call of a task that was made for a request, or anything else.
-    pub(super) fn takes(&mut self, thread: TaskId, answer: Option<Answer>) {
-        if let Some(acts) = self.acts.get_mut(&thread) {
-            acts.turn.takes();
-            // one that is read without a wait, or again, need not be what a poll found ready
-            let is_found =
-                |a: &Answer| a.called < acts.turn.since && acts.answers.iter().all(|other| other.task != a.task);
-            let found = answer.filter(is_found).filter(|_| acts.answers.len() < ACTS_MAX);
-            acts.answers.extend(found);
+    /// A thread takes something from a connection: the answer to the call of a task that was made for a request, or anything else.
+    pub(super) fn takes(&mut self, thread: TaskId, from: EndpointId, answer: Option<Answer>) {
+        let Some(acts) = self.acts.get_mut(&thread) else { return };
+        if !acts.read.contains(&from) {
+            acts.read.push(from);
+        }
+        // one that is read without a wait need not be what a poll found ready
+        let found = answer.filter(|a| a.called < acts.turn.since);
+        match found.filter(|_| acts.answers.len() < ACTS_MAX && acts.read.len() < ACTS_MAX) {
+            Some(found) => acts.answers.push(found),
+            None => acts.is_given_more = true,
         }
     }
 
-    /// A thread calls in the name of a task that works for a request, as far as is known. `line`: that task, and what made it.
-    pub(super) fn calls(&mut self, thread: TaskId, line: impl Iterator<Item = TaskId>, of: ExId, at: MonoNs) {
+    /// A thread calls on a connection, in the name of a task that works for a request, as far as is known. `line`: that task, and what
+    /// made it.
+    pub(super) fn calls(
+        &mut self,
+        (thread, on): (TaskId, EndpointId),
+        line: impl Iterator<Item = TaskId>,
+        of: ExId,
+        at: MonoNs,
+    ) {
         if let Some(acts) = self.acts.get_mut(&thread) {
-            acts.is_late |= !acts.turn.no_timer_due(at) || acts.acted.len() >= ACTS_MAX;
             // what such a task does next itself, or has done, says nothing of who waited for it
             let is_others = line.into_iter().all(|task| acts.answers.iter().all(|answer| answer.task != task));
-            acts.acted.extend(Some(of).filter(|_| is_others && !acts.is_late));
+            acts.acts_for(of, at, is_others && !acts.read.contains(&on));
         }
     }
 
     /// A thread replies to a request.
     pub(super) fn replies(&mut self, thread: TaskId, of: ExId, at: MonoNs) {
         if let Some(acts) = self.acts.get_mut(&thread) {
-            acts.is_late |= !acts.turn.no_timer_due(at) || acts.replied.len() >= ACTS_MAX;
-            acts.replied.extend(Some(of).filter(|_| !acts.is_late));
+            acts.acts_for(of, at, true);
         }
     }
 }
 
 impl Acts {
+    fn acts_for(&mut self, of: ExId, at: MonoNs, is_others: bool) {
+        self.is_late |= !self.turn.no_timer_due(at) || self.acted.len() >= ACTS_MAX;
+        self.acted.extend(Some(of).filter(|_| is_others && !self.is_late));
+    }
+
+    /// Whether all that its polls found ready was seen taken up.
+    fn is_all_known(&self) -> bool {
+        self.turn.ready as usize == self.read.len()
+    }
+
     fn handed_on(&self) -> bool {
-        let taken = self.answers.len() as u32;
-        let is_all = (self.turn.ready, self.turn.messages) == (taken, taken) && !self.is_late;
+        let is_all = self.is_all_known() && !self.is_given_more && !self.is_late;
         let is_its = |x: &ExId| self.answers.iter().any(|answer| answer.of == *x);
-        let goes_on = self.acted.iter().chain(&self.replied).any(is_its);
-        is_all && !self.answers.is_empty() && !goes_on && !self.replied.is_empty()
+        is_all && !self.answers.is_empty() && !self.acted.iter().all(is_its)
     }
 }

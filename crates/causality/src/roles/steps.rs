@@ -131,8 +131,8 @@ impl Steps for Roles {
         }
     }
 
-    fn request_progress(&mut self, _: &Slab, x: ExId, task: TaskId, _: MonoNs) {
-        self.logical_tasks.takes_more(task);
+    fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
+        self.logical_tasks.takes_more(task, xs.get(x).flow);
         let activity = &mut self.doing.or_default(task).activity;
         activity.takes();
         (activity.taken.of, activity.taken.answers) = (Some(x), MonoNs(0));
