@@ -403,12 +403,15 @@ pub fn asked(protocol: &str, verb: &str, target: &str) -> String {
     }
 }
 
+/// The remote end of a UNIX socket that nobody watches.
+pub const UNIX_SOCKET: &str = "unix socket";
+
 /// `ADDRESS:PORT` of the remote end; the address alone where the port is not known.
 fn address(p: &Place, out: &mut String) {
     const AF_INET6: u16 = 10;
     let _ = match p.family {
         AF_INET6 if p.rport == 0 => write!(out, "{}", Ipv6Addr::from(p.raddr)),
-        1 => write!(out, "unix socket"),
+        1 => write!(out, "{UNIX_SOCKET}"),
         _ if p.rport == 0 => {
             let [a, b, c, d, ..] = p.raddr;
             write!(out, "{}", Ipv4Addr::new(a, b, c, d))

@@ -11,10 +11,12 @@ mod last;
 mod looks;
 mod peers;
 mod queues;
+mod readers;
 mod sessions;
 
 pub use looks::Before;
 pub use queues::AcceptQueue;
+pub use readers::HandedOn;
 pub use sessions::{Held, Session};
 
 use crate::names::{Names, remote_of};
@@ -24,6 +26,7 @@ use circles::circles;
 use last::{Descriptors, Last, descriptor_of, last_operations, last_waits};
 use looks::Looks;
 use peers::{find_peers, serve_only};
+use readers::Readers;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use wakepath_causality::exchange::Exchange;
@@ -158,8 +161,10 @@ pub struct InFlight {
     pub age_ns: u64,
     /// The innermost service that had it, and what was asked of that.
     pub where_: (String, String),
-    /// The task that had it there, where watched.
+    /// The task that read it there, where watched.
     pub task: Option<At>,
+    /// That task hands on what it reads: which task has this request is not known.
+    pub handed_on: Option<HandedOn>,
     /// Its caller is watched, but for which request it was made is not known.
     pub is_orphan: bool,
     /// How long before the recording's end its client closed or reset the connection (ns); `None`: it did not.
@@ -189,6 +194,9 @@ pub struct Unended {
     /// Tasks of processes that owe an answer since before the recording, and of which nothing was recorded but their sleep: some of
     /// them may have those requests. By what they wait for.
     pub may_owe: BTreeMap<For, u64>,
+    /// Tasks of processes in which a request was handed on, that fell asleep since: some of them may have such requests. By what they
+    /// wait for.
+    pub may_have: BTreeMap<For, u64>,
     /// Requests that asked to wait until something happens, which it had not: the service and what was asked, with how many, and
     /// since when the oldest of them waits (ns).
     pub awaited: BTreeMap<(String, String), (u64, u64)>,
@@ -217,6 +225,8 @@ struct Cut {
     holders: Vec<At>,
     /// Those of them that are sessions of a PostgreSQL server: what they were asked, and for how long (ns).
     sessions: Vec<(At, String, u64)>,
+    /// When its innermost service read it, on that host's clock.
+    inner_began: Option<MonoNs>,
     /// The connection of its innermost call, where nobody was seen to take that.
     untaken: Option<(End, Place)>,
 }
@@ -296,6 +306,11 @@ fn sort_waits(seen: &Seen<'_>, waits: &BTreeMap<At, WaitRow>, cuts: &[Cut], out:
     }
     let process = |at: At| (at.0, seen.names.tgid(at.0, at.1));
     let owing: FxHashSet<_> = out.before.iter().filter(|b| b.is_asked).map(|b| process(b.leader)).collect();
+    let mut handed: FxHashMap<_, MonoNs> = FxHashMap::default();
+    for c in cuts.iter().filter(|c| c.flight.handed_on.is_some()) {
+        let Some((at, began)) = c.flight.task.zip(c.inner_began) else { continue };
+        handed.entry(process(at)).and_modify(|since| *since = began.min(*since)).or_insert(began);
+    }
     for (at, w) in waits {
         let what = For::of(w);
         let open = Open {
@@ -315,7 +330,15 @@ fn sort_waits(seen: &Seen<'_>, waits: &BTreeMap<At, WaitRow>, cuts: &[Cut], out:
         if open.awaited.is_empty() && open.holds.is_empty() && !is_busy {
             // who waits for a connection has no request
             let may_owe = what != For::Connection && owing.contains(&process(*at)) && !seen.last.of.contains_key(at);
-            *(if may_owe { &mut out.may_owe } else { &mut out.idle }).entry(what).or_default() += 1;
+            // who waits for others' bytes or connections works on nothing, and who sleeps longer was handed nothing since
+            let is_at_work = !matches!(what, For::Connection | For::Poll | For::Bytes);
+            let may_have = is_at_work && handed.get(&process(*at)).is_some_and(|&since| w.blocked >= since);
+            let of = match () {
+                () if may_have => &mut out.may_have,
+                () if may_owe => &mut out.may_owe,
+                () => &mut out.idle,
+            };
+            *of.entry(what).or_default() += 1;
         } else {
             out.waits.push(open);
         }
@@ -447,8 +470,9 @@ impl Awaiting {
 
 /// Requests that were cut: by the end of the recording, or of their connection. Apart from them, those that asked to wait.
 fn cuts(folder: &Folder, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
-    let (mut cuts, mut awaiting): (Vec<Cut>, Awaiting) = Default::default();
+    let (mut cuts, mut awaiting, mut readers): (Vec<Cut>, Awaiting, Readers) = Default::default();
     let out = |r: Request| {
+        readers.count(&r);
         let Some(root) = r.spans.first() else { return };
         let Some(half) = root.callee.as_ref().or(root.caller.as_ref()) else { return };
         if cuts.len() >= HELD_MAX || !is_open(&half.exchange) {
@@ -485,13 +509,17 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
             queue: None,
             where_: (names.service(inner), asked),
             task: inner.callee.as_ref().map(|h| (h.host, h.exchange.request.task)),
+            handed_on: None,
             is_orphan: r.orphan.is_some(),
             left_ago_ns: (e.client.left.0 != 0).then(|| age(half.host, e.client.left)),
         };
         let untaken = inner.caller.as_ref().filter(|_| inner.callee.is_none());
         let untaken = untaken.map(|c| ((c.host, c.exchange.flow), c.place));
-        cuts.push(Cut { flight, end: (half.host, e.flow), began: e.request.began, calls, holders, sessions, untaken });
+        let inner_began = inner.callee.as_ref().map(|h| h.exchange.request.began);
+        let (end, began) = ((half.host, e.flow), e.request.began);
+        cuts.push(Cut { flight, end, began, calls, holders, sessions, inner_began, untaken });
     };
     wakepath_causality::reconstruct(folder, out, |_, _, _, _| {});
+    readers.take_from(&mut cuts);
     (cuts, awaiting)
 }

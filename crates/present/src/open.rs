@@ -26,8 +26,10 @@ pub struct RequestView {
     pub at_service: String,
     /// What was asked of that.
     pub asked: String,
-    /// The task that had it there, where watched.
+    /// The task that read it there, where watched.
     pub task: Option<String>,
+    /// That task hands on what it reads: which task has this request is not known. Null for tasks that do not.
+    pub handed_on: Option<HandedOnView>,
     /// That task's host.
     pub host: Option<String>,
     /// Its caller is watched, but for which request it was made is not known.
@@ -38,6 +40,15 @@ pub struct RequestView {
     pub queue: Option<QueueView>,
     /// Where it is, in words: the innermost service that had it, and what was asked of that.
     pub place: String,
+}
+
+/// Who answered the requests that a task read.
+#[derive(Clone, Debug, Serialize)]
+pub struct HandedOnView {
+    /// The requests that it read and that were answered.
+    pub read: u64,
+    /// Those of them that other tasks answered.
+    pub by_others: u64,
 }
 
 impl RequestView {
@@ -51,6 +62,7 @@ impl RequestView {
         let task = self.task.as_deref().unwrap_or("peer not recorded");
         let place = match &self.queue {
             Some(q) => q.in_words(),
+            None if self.handed_on.is_some() => format!("{} (read by {task}, which hands it on)", self.at_service),
             None => format!("{} ({task})", self.at_service),
         };
         let place = match self.asked == self.kind && self.at_service == self.service {
@@ -269,6 +281,9 @@ pub struct OpenView {
     /// Tasks of processes that owe an answer since before the recording, and of which nothing was recorded but their sleep: some may
     /// have those requests. By what they wait for.
     pub may_owe: Vec<IdleView>,
+    /// Tasks of processes in which a request was handed on, that fell asleep since: some may have such requests. By what they wait
+    /// for.
+    pub may_have: Vec<IdleView>,
     /// Requests that asked to wait until something happens, which it had not: they hang nowhere.
     pub awaited: Vec<WaitingView>,
 }
@@ -349,6 +364,7 @@ impl Namer<'_, '_> {
             at_service: r.where_.0.clone(),
             asked: r.where_.1.clone(),
             task: r.task.map(|t| self.task(t)),
+            handed_on: r.handed_on.map(|h| HandedOnView { read: h.read, by_others: h.by_others }),
             host: r.task.map(|t| self.names.host(t.0).to_owned()),
             orphan: r.is_orphan,
             left_ago_ns: r.left_ago_ns,
@@ -538,6 +554,7 @@ impl OpenView {
             waits,
             idle: asleep(&unended.idle),
             may_owe: asleep(&unended.may_owe),
+            may_have: asleep(&unended.may_have),
             awaited: awaited.collect(),
         }
     }

@@ -85,6 +85,14 @@ impl OpenView {
         self.render_sessions(limit, style, &mut out);
         out.push('\n');
         self.render_waits(limit, style, &mut out);
+        if !unended.may_have.is_empty() {
+            let line = format!(
+                "Asleep since then, in services that hand requests to other tasks: {}. Some of them may have the requests above; \
+                 which was not recorded.",
+                asleep(&unended.may_have)
+            );
+            out.push_str(&wrap(&line, "", style.prose()));
+        }
         if !unended.may_owe.is_empty() {
             let line = format!(
                 "Asleep since before the recording, in services that owe the answers above: {}. Some of them may be \

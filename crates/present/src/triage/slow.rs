@@ -7,6 +7,7 @@ use crate::units;
 use crate::why;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use wakepath_analysis::names::UNIX_SOCKET;
 
 /// Of fewer requests, no 99th percentile is told.
 const PERCENTILE_MIN: u64 = 100;
@@ -173,7 +174,13 @@ fn elsewhere(screen: &mut Screen<'_>, k: &KindView, parts: &Parts) {
     }
     let services: Vec<&str> = there.iter().map(|t| t.service.as_str()).collect();
     let next = watch_there_too(parts, &services);
-    let where_ = if next.is_some() { "" } else { " Record on that host too." };
+    let where_ = match () {
+        () if next.is_some() => "",
+        () if services.iter().all(|s| *s == UNIX_SOCKET) => {
+            " Its other end is on this host: select that program with --comm, or record with --all."
+        }
+        () => " Record on that host too.",
+    };
     let text = format!(
         "Calls of {} leave for {}, which {} not watched ({} of {} on average): what happens there is not known.{where_}",
         k.asked,
