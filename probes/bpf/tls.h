@@ -19,6 +19,7 @@ struct tls_call {
 	u64 room; /* bytes that the caller gives, or has room for */
 	u64 moved; /* where the library writes how many it moved; 0 = it returns that */
 	u64 stack; /* the stack pointer when it began */
+	u64 began_ns;
 	u32 inner; /* calls of the library that this one makes */
 	u8 op; /* OP_SEND, OP_RECV, 0 = a handshake */
 	u8 is_tunnel; /* its bytes go through another session */
@@ -39,6 +40,8 @@ struct tls_session {
 	struct flow_state plain;
 	/* received, sent: Go does both at once */
 	struct followed frames[2];
+	/* when the first call began that was to send what no call has sent yet; 0 = none failed to */
+	u64 tried_ns;
 };
 
 struct {

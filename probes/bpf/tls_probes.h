@@ -24,6 +24,7 @@ static __always_inline int tls_begins(u64 session, u64 buffer, u64 room, u64 mov
 	call.room = room;
 	call.moved = moved;
 	call.stack = stack;
+	call.began_ns = bpf_ktime_get_ns();
 	call.op = op;
 	bpf_map_update_elem(&tls_calls, &thread, &call, BPF_ANY);
 	return 0;
@@ -43,6 +44,7 @@ static __always_inline u64 tls_bytes(struct tls_call *call, s32 result)
 /* Plaintext in the program's memory. */
 struct clear {
 	u64 buffer;
+	u64 began_ns; /* when the call began that sends it; 0 = not known */
 	u32 bytes;
 	u32 record; /* of the record that it is, with its header; 0 = not known */
 	u16 flags; /* OPF_MORE */
@@ -57,7 +59,7 @@ static __always_inline struct followed *emit_clear(struct task_struct *task, str
 	struct flow_state *f = &s->plain;
 	struct place p = { .buffer = clear->buffer };
 	u32 bytes = clear->bytes;
-	struct moved m = { .flow = f->id, .bytes = bytes, .seq_end = clear->record, .flags = OPF_PLAIN | clear->flags, .op = clear->op, .class = SC_READ };
+	struct moved m = { .flow = f->id, .bytes = bytes, .entered_ns = clear->began_ns, .seq_end = clear->record, .flags = OPF_PLAIN | clear->flags, .op = clear->op, .class = SC_READ };
 	bool is_body;
 	u32 head = 0, size;
 	u64 position;
@@ -95,10 +97,25 @@ static __always_inline void tls_tells(struct task_struct *task, u64 session, str
 	struct owned_key key = { .tgid = task->tgid, .of = session };
 	struct tls_session *s = session ? bpf_map_lookup_elem(&tls_sessions, &key) : 0;
 
-	if (s)
-		follow(emit_clear(task, s, clear, bpf_ktime_get_ns()), &s->plain);
-	else
+	if (!s) {
 		__sync_fetch_and_add(&tls_unjoined, 1);
+		return;
+	}
+	if (clear->began_ns && s->tried_ns) {
+		clear->began_ns = s->tried_ns;
+		s->tried_ns = 0;
+	}
+	follow(emit_clear(task, s, clear, bpf_ktime_get_ns()), &s->plain);
+}
+
+/* A call that was to send failed. Some of it may have been sent: the next call goes on with it. */
+static __always_inline void tls_tried(struct task_struct *task, struct tls_call *call)
+{
+	struct owned_key key = { .tgid = task->tgid, .of = call->session };
+	struct tls_session *s = bpf_map_lookup_elem(&tls_sessions, &key);
+
+	if (s && !s->tried_ns)
+		s->tried_ns = call->began_ns;
 }
 
 /* A call returned. */
@@ -120,10 +137,14 @@ static __always_inline int tls_ends(struct pt_regs *regs)
 		clear.buffer = call->buffer;
 		clear.bytes = bytes;
 		clear.op = call->op;
+		if (clear.op == OP_SEND)
+			clear.began_ns = call->began_ns;
 		/* more of the same record may come where the caller had room for no more */
 		if (clear.op == OP_RECV && bytes == call->room)
 			clear.flags = OPF_MORE;
 		tls_tells(task, call->is_tunnel ? 0 : call->session, &clear);
+	} else if (call->op == OP_SEND) {
+		tls_tried(task, call);
 	}
 	bpf_map_delete_elem(&tls_calls, &thread);
 	return 0;

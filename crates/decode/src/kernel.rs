@@ -338,8 +338,12 @@ impl KernelDecoder {
         }
         let head = f.tail::<w::Op>(o.head_bytes.into());
         let sent = o.head.sub & !(w::SUB_GOES_ON | w::CLEAR_RECORD) == w::OP_SEND;
+        // longer times are rounded
+        let is_known = o.flags & w::OPF_ENTRY != 0 && o.entry_ago_ns < 1 << 31;
+        let began = if is_known { o.ts_ns.saturating_sub(o.entry_ago_ns.into()) } else { 0 };
         let said = Plaintext {
             at,
+            began: MonoNs(began),
             sent,
             bytes: o.bytes as u64,
             is_filled: o.flags & w::OPF_MORE != 0,

@@ -56,7 +56,7 @@ impl Flow {
     ) -> bool {
         let Some(clear) = &mut self.clear else { return true };
         let direction = &mut clear.directions[usize::from(sent)];
-        direction.moved(moved, head);
+        direction.moved(moved, head, at);
         if !std::mem::replace(&mut clear.is_met, true) {
             // of one that is older than this nothing is a handshake
             clear.is_begun = head.first() != Some(&HANDSHAKE);
@@ -73,9 +73,15 @@ impl Flow {
     }
 
     /// All of an operation's ciphertext moved, also what was not captured.
-    pub(super) fn ciphertext_to<S: RowSink>(&mut self, id: EndpointId, sent: bool, end: u64, sink: &mut S) {
+    pub(super) fn ciphertext_to<S: RowSink>(
+        &mut self,
+        (id, at): (EndpointId, MonoNs),
+        sent: bool,
+        end: u64,
+        sink: &mut S,
+    ) {
         let Some(clear) = &mut self.clear else { return };
-        clear.directions[usize::from(sent)].moved_to(end);
+        clear.directions[usize::from(sent)].moved_to(end, at);
         if sent {
             self.join_waiting(id, sink);
         }
@@ -160,7 +166,7 @@ impl Flow {
         {
             let (at, direction) = (said.at, &mut clear.directions[1]);
             let (plain, was_joined) = (direction.plain, direction.is_joined());
-            match direction.sent(said.bytes, &mut clear.over) {
+            match direction.sent(said.bytes, said.began, &mut clear.over) {
                 Fit::Later => return,
                 Fit::No => return self.is_unfit(id, at, was_joined, sink),
                 Fit::Yes => {}
@@ -250,7 +256,8 @@ impl<S: RowSink> Mapped<'_, S> {
                 ..MessageEndRow::default()
             });
         }
-        (row.start, row.end) = (start, end.unwrap_or(OPEN));
+        // who sent it is the one who sent the record
+        (row.start, row.end, row.at) = (start, end.unwrap_or(OPEN), row.at.max(direction.reached_at));
         self.sink.push(&row);
     }
 
@@ -265,7 +272,7 @@ impl<S: RowSink> Mapped<'_, S> {
         if row.how != MessageEndHow::NotKnown {
             direction.ended(plain);
         }
-        row.start = start;
+        (row.start, row.at) = (start, row.at.max(direction.reached_at));
         self.sink.push(&row);
     }
 

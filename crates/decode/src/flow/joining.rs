@@ -25,6 +25,8 @@ const PATIENCE: u64 = 1 << 16;
 pub struct Plaintext {
     /// When the call returned.
     pub at: MonoNs,
+    /// When it began: what is sent is in no record that had moved by then. 0 where that is not known.
+    pub began: MonoNs,
     /// It was sent.
     pub sent: bool,
     /// How many bytes.
@@ -114,6 +116,8 @@ pub(super) struct Direction {
     pub plain: u64,
     /// Where the last record of plaintext ended.
     reached: Option<u64>,
+    /// When that record had moved. Plaintext that is written to memory is told before.
+    pub reached_at: MonoNs,
     current: Option<Current>,
     places: VecDeque<Place>,
     /// Messages whose end was not told: where each begins, in plaintext and in ciphertext.
@@ -124,14 +128,14 @@ pub(super) struct Direction {
 
 impl Direction {
     /// An operation moved ciphertext, whose first bytes were captured.
-    pub fn moved(&mut self, moved: &Range<u64>, head: &[u8]) {
+    pub fn moved(&mut self, moved: &Range<u64>, head: &[u8], at: MonoNs) {
         self.records.captured(moved.start, head);
-        self.records.moved_to(moved.end);
+        self.records.moved_to(moved.end, at);
     }
 
     /// All of it moved, also what was not captured.
-    pub fn moved_to(&mut self, end: u64) {
-        self.records.moved_to(end);
+    pub fn moved_to(&mut self, end: u64, at: MonoNs) {
+        self.records.moved_to(end, at);
     }
 
     /// Whether some plaintext was.
@@ -255,9 +259,13 @@ impl Direction {
         }
     }
 
-    /// Joins plaintext that was sent, where all its records were.
-    pub fn sent(&mut self, bytes: u64, over: &mut Overhead) -> Fit {
+    /// Joins plaintext that was sent by a call which began at this time, where all its records were. Records that had moved before have
+    /// other plaintext, which was not told.
+    pub fn sent(&mut self, bytes: u64, began: MonoNs, over: &mut Overhead) -> Fit {
         let whole = self.records.whole();
+        let older = self.records.queue.iter().take(whole).take_while(|r| r.moved < began).count();
+        self.records.queue.drain(..older);
+        let whole = whole - older;
         let lengths: Vec<(bool, u64)> =
             self.records.queue.iter().take(whole).map(|r| (r.is_data, r.length())).collect();
         let tries: &[u64] = match over {
@@ -283,6 +291,7 @@ impl Direction {
                 _ => bytes,
             };
             let cipher = self.reached.unwrap_or(record.start);
+            self.reached_at = record.moved;
             self.place(Place { plain: self.plain, bytes: plain, cipher, record_end: record.end, ends: Ends::With });
         }
         Fit::Yes

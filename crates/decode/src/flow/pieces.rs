@@ -60,9 +60,9 @@ impl Flow {
 
     /// Nothing more comes of the last operation: what is not known of it by now was not taken.
     pub(super) fn end_of_operation<S: RowSink>(&mut self, id: EndpointId, sink: &mut S) {
-        let moved = self.rest.as_ref().filter(|_| self.is_in_clear()).map(|rest| (rest.sent, rest.moved.end));
-        if let Some((sent, end)) = moved {
-            self.ciphertext_to(id, sent, end, sink);
+        let moved = self.rest.as_ref().filter(|_| self.is_in_clear()).map(|rest| (rest.at, rest.sent, rest.moved.end));
+        if let Some((at, sent, end)) = moved {
+            self.ciphertext_to((id, at), sent, end, sink);
         }
         self.end_of_reading(id, sink);
     }

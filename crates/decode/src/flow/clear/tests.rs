@@ -9,6 +9,8 @@ struct End {
     flow: Flow,
     rows: Pushed,
     at: u64,
+    /// When the calls began whose plaintext is told; 0 = not known.
+    began: u64,
     /// Received, sent.
     moved: [u64; 2],
 }
@@ -33,7 +35,7 @@ impl End {
         let mut flow = Flow::new(side, (443, 40_000), false);
         let mut rows = Pushed::default();
         flow.in_clear(ID, MonoNs(0), &mut rows);
-        End { flow, rows, at: 0, moved: [1000, 1000] }
+        End { flow, rows, at: 0, began: 0, moved: [1000, 1000] }
     }
 
     /// Ciphertext moves in one operation, of which at most `head` bytes were captured.
@@ -63,6 +65,7 @@ impl End {
         self.at += 1;
         let said = Plaintext {
             at: MonoNs(self.at),
+            began: MonoNs(self.began),
             sent,
             bytes: text.len() as u64,
             is_filled,
@@ -213,4 +216,24 @@ fn a_handshake_is_no_request() {
     server.reads(&record(GET.len()));
     assert_eq!(server.plain(false, GET, 4096), Some(1000 + 305 + 58));
     assert_eq!(server.told().len(), 1);
+}
+
+#[test]
+fn plaintext_is_in_no_record_that_was_sent_before_it() {
+    let mut client = End::new(Side::Client);
+    // of the first request nothing was told but its record
+    client.cipher(true, &record(GET.len()));
+    client.reads(&record(OK.len()));
+    assert!(client.plain(false, OK, 100).is_some());
+    // the next is as long: its record comes after it
+    client.began = client.at + 1;
+    let second = client.moved[1];
+    assert_eq!(client.plain(true, GET, 0), None, "not sent yet");
+    client.cipher(true, &record(GET.len()));
+    let requests: Vec<_> = client.told().into_iter().filter(|m| m.0 == MessageRole::Request).collect();
+    assert_eq!(requests, [(MessageRole::Request, second, client.moved[1])]);
+    // it is told when it is sent, not when it is written to memory: before, another task may have sent on the connection
+    let is_request = |m: &&MessageRow| m.role == MessageRole::Request;
+    let rows = client.rows.0.iter().filter_map(|row| if let Event::Message(m) = row { Some(m) } else { None });
+    assert_eq!(rows.filter(is_request).map(|m| m.at.0).collect::<Vec<_>>(), [client.at]);
 }

@@ -1,6 +1,7 @@
 //! Records of TLS in a stream of ciphertext: where each begins and ends.
 
 use std::collections::VecDeque;
+use wakepath_model::ids::MonoNs;
 
 /// Bytes of a record's header.
 const HEADER: u64 = 5;
@@ -18,6 +19,8 @@ pub(super) struct Record {
     pub end: u64,
     /// It may have application data.
     pub is_data: bool,
+    /// When its last byte moved; 0 before.
+    pub moved: MonoNs,
 }
 
 impl Record {
@@ -70,7 +73,7 @@ impl Records {
                 break;
             }
             let end = next + HEADER + u64::from(u16::from_be_bytes([self.part[3], self.part[4]]));
-            self.queue.push_back(Record { start: next, end, is_data: self.part[0] == DATA });
+            self.queue.push_back(Record { start: next, end, is_data: self.part[0] == DATA, moved: MonoNs(0) });
             self.next = Some(end);
             self.part.clear();
             self.is_ahead |= start + bytes.len() as u64 > next + HEADER;
@@ -80,9 +83,12 @@ impl Records {
         }
     }
 
-    /// All bytes before this one have moved.
-    pub fn moved_to(&mut self, end: u64) {
+    /// All bytes before this one have moved, the last of them at this time.
+    pub fn moved_to(&mut self, end: u64, at: MonoNs) {
         self.moved_to = self.moved_to.max(end);
+        let moved = self.moved_to;
+        let newest = self.queue.iter_mut().rev().skip_while(|r| r.end > moved);
+        newest.take_while(|r| r.moved == MonoNs(0)).for_each(|r| r.moved = at);
         let Some(next) = self.next else { return };
         if next + (self.part.len() as u64) < end {
             self.lose();
@@ -127,9 +133,9 @@ mod tests {
                 continue; // too little to begin with
             }
             r.captured(1000, &stream[..cut]);
-            r.moved_to(1000 + cut as u64);
+            r.moved_to(1000 + cut as u64, MonoNs(1));
             r.captured(1000 + cut as u64, &stream[cut..]);
-            r.moved_to(1445);
+            r.moved_to(1445, MonoNs(1));
             assert_eq!(places(&r), expected, "cut at {cut}");
             assert_eq!(r.whole(), 3);
         }
@@ -140,7 +146,7 @@ mod tests {
         let stream = [record(23, 3000), record(23, 30)].concat();
         let mut r = Records::default();
         r.captured(0, &stream[..2048]);
-        r.moved_to(stream.len() as u64);
+        r.moved_to(stream.len() as u64, MonoNs(1));
         assert!(r.next.is_none() && r.queue.is_empty());
         // what begins the next operation is one
         r.captured(stream.len() as u64, &record(23, 7));
@@ -163,7 +169,7 @@ mod tests {
         for piece in [&a[..5], &a[5..], &b[..5], &b[5..]] {
             r.captured(at, piece);
             at += piece.len() as u64;
-            r.moved_to(at);
+            r.moved_to(at, MonoNs(1));
         }
         assert!(!r.is_ahead && r.whole() == 2);
         r.captured(at, &a);
