@@ -1,7 +1,7 @@
 //! Triggers of the configuration: looks at what was recorded since the last look for requests that failed or were slow.
 //!
-//! A look is a process of its own with the lowest priority, which ends after a bounded processor time; and the pauses between looks
-//! are so long that they stay a small share of it.
+//! A look is a process of its own with a low priority, which ends after a bounded processor time; and the pauses between looks are so
+//! long that they stay a small share of it. How long a look waits for a processor does not count: on a busy host rules are wanted most.
 
 use super::config::{On, Rule};
 use super::kept::{Asked, Keeper, around};
@@ -13,12 +13,12 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;
 use std::io::Read as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often it is looked at least.
 const EVERY: Duration = Duration::from_secs(10);
@@ -28,6 +28,8 @@ const OVERLAP_NS: u64 = 5_000_000_000;
 const LOOK_SECONDS: u64 = 20;
 /// Looks take at most one part in so many of a processor's time.
 const SHARE: u32 = 20;
+/// Niceness of a look: beside a program of usual priority it has a tenth of a processor.
+const NICE: libc::c_int = 10;
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// Durations that are kept of a kind, and how many there must be before one is slow by them.
@@ -63,9 +65,9 @@ pub fn begin(state: Arc<State>, keeper: Arc<Keeper>, temporary: PathBuf) -> Resu
         let mut is_told = false;
         loop {
             thread::sleep(EVERY);
-            let begun = Instant::now();
             let to = real_ns();
-            match look(&state, from.saturating_sub(OVERLAP_NS)..=to, &temporary) {
+            let mut took = Duration::ZERO;
+            match look(&state, from.saturating_sub(OVERLAP_NS)..=to, &temporary, &mut took) {
                 Ok(seen) => {
                     let new: Vec<Seen> = seen.iter().filter(|s| !last.contains(&s.id)).cloned().collect();
                     last = seen.into_iter().map(|s| s.id).collect();
@@ -80,10 +82,11 @@ pub fn begin(state: Arc<State>, keeper: Arc<Keeper>, temporary: PathBuf) -> Resu
                     }
                 }
             }
-            state.now().kept.looks += 1;
+            let kept = &mut state.now().kept;
+            kept.looks += 1;
+            kept.looked_to = to;
             from = to;
-            // at least as long as the look took, since it has no more than one processor
-            thread::sleep((begun.elapsed() * SHARE).saturating_sub(EVERY));
+            thread::sleep((took * SHARE).saturating_sub(EVERY));
         }
     };
     thread::Builder::new().name("rules".into()).spawn(work).context("no thread for the rules")?;
@@ -140,18 +143,23 @@ impl Usual {
     }
 }
 
-/// The requests of a time of the ring.
-fn look(state: &State, time: std::ops::RangeInclusive<u64>, temporary: &Path) -> Result<Vec<Seen>> {
+/// The requests of a time of the ring. `took`: the processor time of finding them.
+fn look(
+    state: &State,
+    time: std::ops::RangeInclusive<u64>,
+    temporary: &Path,
+    took: &mut Duration,
+) -> Result<Vec<Seen>> {
     window::wait_for(&time);
     let dir = temporary.join("rules");
     let _ = fs::remove_dir_all(&dir);
     let held = window::make(state, time, &dir)?;
-    let answer = if held.segments > 0 { ask(&dir) } else { Ok(Vec::new()) };
+    let answer = if held.segments > 0 { ask(&dir, took) } else { Ok(Vec::new()) };
     let _ = fs::remove_dir_all(&dir);
     answer
 }
 
-fn ask(dir: &Path) -> Result<Vec<Seen>> {
+fn ask(dir: &Path, took: &mut Duration) -> Result<Vec<Seen>> {
     let mut command = Command::new("/proc/self/exe");
     command.args(["requests", "--each", "--json", "--limit", "0"]).arg(dir);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -160,8 +168,7 @@ fn ask(dir: &Path) -> Result<Vec<Seen>> {
         command.pre_exec(|| {
             let limit = libc::rlimit { rlim_cur: LOOK_SECONDS, rlim_max: LOOK_SECONDS };
             libc::setrlimit(libc::RLIMIT_CPU, &raw const limit);
-            let normal = libc::sched_param { sched_priority: 0 };
-            libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const normal);
+            libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
             Ok(())
         });
     }
@@ -172,7 +179,8 @@ fn ask(dir: &Path) -> Result<Vec<Seen>> {
     if read.is_err() || text.len() as u64 == ANSWER_BYTES_MAX {
         let _ = child.kill();
     }
-    let status = child.wait()?;
+    let (status, used) = wait(&child)?;
+    *took = used;
     read?;
     // 1: nothing was asked of any service in that time
     match status.code() {
@@ -180,6 +188,21 @@ fn ask(dir: &Path) -> Result<Vec<Seen>> {
         Some(1) => Ok(Vec::new()),
         _ => bail!("requests of the last seconds: {status}; it may take {LOOK_SECONDS} s of a processor"),
     }
+}
+
+/// Waits for a child's end; how it ended, and the processor time that it used.
+fn wait(child: &Child) -> Result<(ExitStatus, Duration)> {
+    let mut status = 0;
+    // SAFETY: plain numbers, of which any value is valid; the call fills them, and waits for a child of ours that nobody else waits for.
+    let (pid, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(child.id() as libc::pid_t, &raw mut status, 0, &raw mut usage), usage)
+    };
+    if pid < 0 {
+        return Err(std::io::Error::last_os_error()).context("cannot be waited for");
+    }
+    let of = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    Ok((ExitStatus::from_raw(status), of(usage.ru_utime) + of(usage.ru_stime)))
 }
 
 fn seen(answer: &Value) -> Vec<Seen> {
@@ -223,6 +246,16 @@ mod tests {
         assert!(
             is_found(&above, &usual, &request(50_001, false)) && !is_found(&above, &usual, &request(50_000, false))
         );
+    }
+
+    #[test]
+    fn what_a_look_costs_is_its_processor_time() {
+        let spawn = |script: &str| Command::new("sh").args(["-c", script]).spawn().expect("a shell");
+        let (status, slept) = wait(&spawn("sleep 0.5; exit 3")).expect("it ends");
+        assert!(status.code() == Some(3) && slept < Duration::from_millis(400), "{status} {slept:?}");
+        let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        let (status, worked) = wait(&spawn(busy)).expect("it ends");
+        assert!(status.success() && worked > slept, "{worked:?} {slept:?}");
     }
 
     #[test]

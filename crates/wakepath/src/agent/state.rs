@@ -71,6 +71,8 @@ pub struct Kept {
     /// How often the rules were looked at, and how often that failed.
     pub looks: u64,
     pub looks_failed: u64,
+    /// Until when they were looked at (wall clock, ns); 0 before the first look.
+    pub looked_to: u64,
 }
 
 /// Who asked for a time to be kept.
@@ -185,6 +187,11 @@ impl State {
             ("{state=\"missing\"}", kept.parts_missing as f64),
         ];
         out.counter("looks_total", "How often the rules were looked at.", kept.looks);
+        if kept.looked_to > 0 {
+            let since_s = real_ns().saturating_sub(kept.looked_to) as f64 / 1e9;
+            let help = "Age of the newest time at which the rules were looked at.";
+            out.line("looks_behind_seconds", "gauge", help, &[("", since_s)]);
+        }
         out.counter("looks_failed_total", "Looks at the rules that had no answer.", kept.looks_failed);
         out.line("parts_total", "counter", "Parts of peers, as they ended.", &parts);
         out.0
