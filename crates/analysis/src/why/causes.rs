@@ -16,7 +16,7 @@ use naming::Naming;
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 use wakepath_causality::path::{Request, Span};
-use wakepath_graph::Index;
+use wakepath_graph::{Index, is_futex};
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
 use wakepath_model::rows::{EndedBy, Event, OpKind, RuntimeKind, Table, WaitRow};
@@ -348,17 +348,22 @@ impl<'a> Reader<'a> {
         Some(if end.lport != 0 && end.rport != 0 { "a connection".to_owned() } else { "a UNIX socket".to_owned() })
     }
 
-    /// Who held what was waited for while a slice passed, where that was locked as files are: who ended the wait may have been
-    /// queued for it too, after another.
+    /// Who held what was waited for while a slice passed: who ended the wait may have been queued for it too, after another. For a futex,
+    /// who held it for the most of the slice.
     fn holder(&self, o: &Outer, s: &Slice) -> Option<(HostId, TaskId)> {
         const QUEUED_MAX: usize = 64;
         let mut holder = o.by?;
         for _ in 0..QUEUED_MAX {
             let Some(w) = self.wait_before(holder, s.to) else { break };
-            let is_in =
-                self.index.common(holder.0, w.blocked) <= s.from && self.index.common(holder.0, w.woken) >= s.to;
-            let is_same = is_file_lock(o.syscall) && Some(w.syscall) == o.syscall && w.cause == EndedBy::Task;
-            if !is_in || !is_same {
+            let (from, to) = (self.index.common(holder.0, w.blocked), self.index.common(holder.0, w.woken));
+            let is_same = Some(w.syscall) == o.syscall && w.cause == EndedBy::Task;
+            let is_same_futex = || is_futex(&w) && o.row.is_some_and(|row| row.arg0 == w.arg0);
+            let queued_ns = to.min(s.to).0.saturating_sub(from.max(s.from).0);
+            let is_queued = match () {
+                () if is_file_lock(o.syscall) => from <= s.from && to >= s.to,
+                () => is_same_futex() && 2 * queued_ns > s.to.0 - s.from.0,
+            };
+            if !is_same || !is_queued {
                 break;
             }
             holder.1 = w.by;
