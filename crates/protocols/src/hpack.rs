@@ -2,8 +2,8 @@
 //!
 //! Sizes and evictions are not followed: an index counts from the newest entry, and no encoder names one that is gone.
 //! A field whose value was not kept, or whose entry is from before the flow was joined, is unknown, never wrong. Of a table of the
-//! default size all values that are wanted are kept, but for texts of more than 96 bytes; of a larger one, those of the last 128
-//! entries.
+//! default size all values that are wanted are kept, as templates, but for those of more than 96 bytes; of a larger one, those of
+//! the last 128 entries.
 
 use crate::http::HandedOn;
 
@@ -39,7 +39,8 @@ const ENTRIES: usize = 128;
 /// The longest text that is kept: bytes.
 const TEXT_MAX: usize = 96;
 /// Bytes of texts that are kept. In a table of 4,096 bytes an entry has 37 beside a path's own, or 39 beside a method's: paths of
-/// [`TEXT_MAX`] bytes then have less than this, and shorter ones have less than those.
+/// [`TEXT_MAX`] bytes then have less than this, and shorter ones have less than those. Where templates are longer than their paths
+/// (`/{n}` for `/7`), the oldest of a full table may be unknown.
 const TEXTS: usize = 3072;
 /// Where counting of their bytes begins anew: a multiple of [`TEXTS`], above what as many texts as there are entries have.
 const COUNTED: usize = 20 * TEXTS;
