@@ -413,12 +413,13 @@ impl KernelSource {
 
     /// Stops recording: no record is written after this returns. What is in the rings can still be drained.
     pub fn detach(&mut self) {
+        // first: plaintext without its ciphertext would fit nothing
+        self.in_tls.clear();
         self.links.clear();
         calls::stop(&self.skel);
         self.calls = Calls::default();
         self.annotated.clear();
         self.marked.clear();
-        self.in_tls.clear();
     }
 
     /// Runs of all programs so far that the kernel skipped, each because its program was already running there.

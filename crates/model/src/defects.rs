@@ -443,7 +443,7 @@ defects! {
         "See what `wakepath record` said; uprobes need CAP_PERFMON.";
     TLS_UNREAD = "tls.unread", Info, &[],
         "Connections use TLS, and their plaintext was not read: each is only times and bytes.",
-        "`wakepath record --tls` reads what goes through OpenSSL, Go's `crypto/tls`, and libraries and programs that export OpenSSL's functions.";
+        "`wakepath record --tls` reads what goes through OpenSSL, GnuTLS, Go's `crypto/tls`, and programs that export OpenSSL's functions or have symbols of them.";
     TLS_UNFIT = "tls.unfit", Warning, &[Requests, Metrics],
         "Plaintext of TLS fits none of the records that moved on its connection, so it was not joined to them.",
         "Report it with the library's version if they are many: those messages stay encrypted.";

@@ -1,9 +1,10 @@
 //! Header compression of HTTP/2 (RFC 7541), as far as the fields go that are wanted.
 //!
 //! Sizes and evictions are not followed: an index counts from the newest entry, and no encoder names one that is gone.
-//! A field whose value was not kept, or whose entry is from before the flow was joined, is unknown, never wrong.
+//! A field whose value was not kept, or whose entry is from before the flow was joined, is unknown, never wrong. Of a table of the
+//! default size all values that are wanted are kept, as templates, but for those of more than 96 bytes; of a larger one, those of
+//! the last 128 entries.
 
-use crate::Text;
 use crate::http::HandedOn;
 
 /// The fields that are wanted.
@@ -32,37 +33,58 @@ impl Name {
     }
 }
 
-/// An entry of the dynamic table: a field, and which of the kept values is its own.
+/// Most entries that are kept: each counts as at least 32 bytes of a table (RFC 7541, 4.1) that has 4,096, unless its reader allows
+/// more (SETTINGS_HEADER_TABLE_SIZE).
+const ENTRIES: usize = 128;
+/// The longest text that is kept: bytes.
+const TEXT_MAX: usize = 96;
+/// Bytes of texts that are kept. In a table of 4,096 bytes an entry has 37 beside a path's own, or 39 beside a method's: paths of
+/// [`TEXT_MAX`] bytes then have less than this, and shorter ones have less than those. Where templates are longer than their paths
+/// (`/{n}` for `/7`), the oldest of a full table may be unknown.
+const TEXTS: usize = 3072;
+/// Where counting of their bytes begins anew: a multiple of [`TEXTS`], above what as many texts as there are entries have.
+const COUNTED: usize = 20 * TEXTS;
+
+/// An entry of the dynamic table.
 #[derive(Clone, Copy)]
 struct Entry {
     name: Name,
-    /// Number of a text, or a status; `u16::MAX`: not kept.
-    value: u16,
+    value: Value,
 }
 
-/// The last entries of the dynamic table of one direction, and the last values of `:method` and `:path`.
+/// The value of an entry.
+#[derive(Clone, Copy)]
+enum Value {
+    Unknown,
+    Number(u16),
+    /// Where it begins, in bytes of texts so far, and its length.
+    Text(u16, u8),
+}
+
+/// The last entries of the dynamic table of one direction. The oldest are evicted first, so their texts are overwritten first.
 pub(crate) struct Table {
-    entries: [Entry; 96],
+    entries: [Entry; ENTRIES],
     len: u8,
     next: u8,
-    texts: [Text<64>; 6],
+    texts: [u8; TEXTS],
+    /// Bytes of texts so far, with what is left over at the upper end; less than [`COUNTED`].
     count: u16,
 }
 
 /// A value as the table has it.
 #[derive(Clone, Copy)]
 pub(crate) enum Known<'t> {
-    Text(&'t str),
+    Text(&'t [u8]),
     Number(u16),
     Unknown,
 }
 
 impl Table {
     pub const NEW: Table = Table {
-        entries: [Entry { name: Name::Other, value: u16::MAX }; 96],
+        entries: [Entry { name: Name::Other, value: Value::Unknown }; ENTRIES],
         len: 0,
         next: 0,
-        texts: [const { Text::new() }; 6],
+        texts: [0; TEXTS],
         count: 0,
     };
 
@@ -80,55 +102,56 @@ impl Table {
     pub fn get(&self, index: u64) -> (Name, Known<'_>) {
         const UNKNOWN: (Name, Known<'_>) = (Name::Other, Known::Unknown);
         let back = match index {
-            2 => return (Name::Method, Known::Text("GET")),
-            3 => return (Name::Method, Known::Text("POST")),
-            4 => return (Name::Path, Known::Text("/")),
-            5 => return (Name::Path, Known::Text("/index.html")),
+            2 => return (Name::Method, Known::Text(b"GET")),
+            3 => return (Name::Method, Known::Text(b"POST")),
+            4 => return (Name::Path, Known::Text(b"/")),
+            5 => return (Name::Path, Known::Text(b"/index.html")),
             8..=14 => return (Name::Status, Known::Number([200, 204, 206, 304, 400, 404, 500][index as usize - 8])),
             0..=61 => return UNKNOWN,
-            _ => (index - 62) as usize,
+            _ => index - 62,
         };
-        if back >= usize::from(self.len) {
+        if back >= u64::from(self.len) {
             return UNKNOWN;
         }
-        let room = self.entries.len();
-        let entry = self.entries[(usize::from(self.next) + room - 1 - back % room) % room];
-        let age = self.count.wrapping_sub(entry.value);
-        let known = match entry.name {
-            _ if entry.value == u16::MAX => Known::Unknown,
-            Name::Status | Name::Grpc => Known::Number(entry.value),
-            Name::Method | Name::Path if (1..=6).contains(&age) => {
-                Known::Text(self.texts[usize::from(entry.value % 6)].as_str())
-            }
-            _ => Known::Unknown,
+        let Entry { name, value } = self.entries[(usize::from(self.next) + ENTRIES - 1 - back as usize) % ENTRIES];
+        let known = match value {
+            Value::Unknown => Known::Unknown,
+            Value::Number(number) => Known::Number(number),
+            Value::Text(at, length) => self.text(at.into(), length.into()),
         };
-        (entry.name, known)
+        (name, known)
+    }
+
+    /// A text, if nothing was written over it.
+    fn text(&self, at: usize, length: usize) -> Known<'_> {
+        let age = (usize::from(self.count) + COUNTED - at) % COUNTED;
+        match self.texts.get(at % TEXTS..at % TEXTS + length) {
+            Some(text) if age <= TEXTS => Known::Text(text),
+            _ => Known::Unknown,
+        }
     }
 
     /// Inserts a field in front of the others.
     pub fn insert(&mut self, name: Name, value: Known<'_>) {
         let value = match value {
-            Known::Number(number) => number,
-            Known::Text(text) if text.len() <= 64 => {
-                // Numbers of texts stay below a multiple of 6, so that they may begin anew.
-                self.count = if self.count >= 60_000 { self.restart() } else { self.count };
-                self.texts[usize::from(self.count % 6)] = Text::of(text.as_bytes());
-                self.count += 1;
-                self.count - 1
-            }
-            _ => u16::MAX,
+            Known::Number(number) => Value::Number(number),
+            Known::Text(text) if text.len() <= TEXT_MAX => self.keep(text),
+            _ => Value::Unknown,
         };
         self.entries[usize::from(self.next)] = Entry { name, value };
-        self.next = (self.next + 1) % self.entries.len() as u8;
-        self.len = (self.len + 1).min(self.entries.len() as u8);
+        self.next = (self.next + 1) % ENTRIES as u8;
+        self.len = (self.len + 1).min(ENTRIES as u8);
     }
 
-    /// Numbers begin anew: the values of older entries are no longer known.
-    fn restart(&mut self) -> u16 {
-        for entry in self.entries.iter_mut().filter(|e| matches!(e.name, Name::Method | Name::Path)) {
-            entry.value = u16::MAX;
+    /// Writes a text over the oldest ones.
+    fn keep(&mut self, text: &[u8]) -> Value {
+        let mut at = usize::from(self.count);
+        if at % TEXTS + text.len() > TEXTS {
+            at = at.next_multiple_of(TEXTS) % COUNTED;
         }
-        0
+        self.texts[at % TEXTS..][..text.len()].copy_from_slice(text);
+        self.count = ((at + text.len()) % COUNTED) as u16;
+        Value::Text(at as u16, text.len() as u8)
     }
 }
 

@@ -157,15 +157,14 @@ impl Program {
 
     /// The same of many names, looked for at once.
     pub(crate) fn all_exported<const N: usize>(&self, names: [&str; N]) -> [Option<u64>; N] {
-        let mut out = [None; N];
-        let Some(elf) = self.elf() else { return out };
-        for symbol in elf.dynamic_symbols().filter(|s| s.is_definition()) {
-            let place = symbol.name().ok().and_then(|name| names.iter().position(|n| *n == name));
-            if let Some(i) = place {
-                out[i] = Some(symbol.address());
-            }
-        }
-        out
+        let Some(elf) = self.elf() else { return [None; N] };
+        addresses(elf.dynamic_symbols(), names)
+    }
+
+    /// The addresses of what has these symbols for debuggers, which stripped programs lack.
+    pub(crate) fn all_with_symbols<const N: usize>(&self, names: [&str; N]) -> [Option<u64>; N] {
+        let Some(elf) = self.elf() else { return [None; N] };
+        addresses(elf.symbols(), names)
     }
 
     /// The address at which its first byte is mapped.
@@ -231,6 +230,21 @@ impl Program {
         let is = |h: &&object::elf::ProgramHeader64<LittleEndian>| h.p_type(LittleEndian) == PT_TLS;
         elf.elf_program_headers().iter().find(is).map(|h| (h.p_memsz(LittleEndian), h.p_align(LittleEndian).max(1)))
     }
+}
+
+/// The addresses of what is defined by these names.
+fn addresses<'a, const N: usize>(
+    symbols: impl Iterator<Item = impl object::ObjectSymbol<'a>>,
+    names: [&str; N],
+) -> [Option<u64>; N] {
+    let mut out = [None; N];
+    for symbol in symbols.filter(|s| s.is_definition()) {
+        let place = symbol.name().ok().and_then(|name| names.iter().position(|n| *n == name));
+        if let Some(i) = place {
+            out[i] = Some(symbol.address());
+        }
+    }
+    out
 }
 
 /// Bytes of a section that are searched at once.

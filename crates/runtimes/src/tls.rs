@@ -1,5 +1,5 @@
-//! Where the calls of a TLS library are in a file: of OpenSSL, and of what has functions of the same names (BoringSSL, LibreSSL,
-//! programs that export their own, such as Node.js); of Go's crypto/tls.
+//! Where the calls of a TLS library are in a file: of OpenSSL, and of what has functions of the same names (BoringSSL, LibreSSL); of
+//! GnuTLS; of Go's crypto/tls. A program may export them, as Node.js does, or have them with its symbols for debuggers.
 
 use crate::go;
 use crate::program::Program;
@@ -34,8 +34,8 @@ pub enum TlsPoint {
     GoWrites,
 }
 
-/// The functions, and what each tells. Of a library that has any but the first, the next three are there.
-const FUNCTIONS: [(&str, TlsPoint); 7] = [
+/// OpenSSL's functions, and what each tells. Of a library that has any but the first, the next three are there.
+const OPENSSL: [(&str, TlsPoint); 7] = [
     ("BIO_write", TlsPoint::Puts),
     ("SSL_read", TlsPoint::Reads),
     ("SSL_write", TlsPoint::Writes),
@@ -45,8 +45,18 @@ const FUNCTIONS: [(&str, TlsPoint); 7] = [
     ("SSL_write_ex", TlsPoint::WritesSized),
 ];
 
+/// GnuTLS's, which return how much they moved too. Of a library that has any, the first three are there. The last is since 3.6.3 what
+/// the second calls; programs may as well.
+const GNUTLS: [(&str, TlsPoint); 5] = [
+    ("gnutls_record_recv", TlsPoint::Reads),
+    ("gnutls_record_send", TlsPoint::Writes),
+    ("gnutls_deinit", TlsPoint::Frees),
+    ("gnutls_handshake", TlsPoint::Shakes),
+    ("gnutls_record_send2", TlsPoint::Writes),
+];
+
 /// Of reading, writing and putting out: the function with an `int`, and the one that writes how much it moved where its fourth
-/// argument says (places in [`FUNCTIONS`]; BIO's second is only looked at).
+/// argument says (places in [`OPENSSL`]; BIO's second is only looked at).
 const PAIRS: [(usize, usize, TlsPoint); 3] =
     [(1, 5, TlsPoint::ReadsSized), (2, 6, TlsPoint::WritesSized), (0, 7, TlsPoint::Puts)];
 
@@ -56,45 +66,73 @@ const CODE_BYTES: u64 = 64;
 /// More names than any library has: bytes.
 const NAMES_MAX: u64 = 1 << 26;
 
+/// More bytes than a name has that is looked for.
+const NAME_BYTES: usize = 32;
+
 /// Where probes must be in a file; none where it has no such functions.
 pub fn tls_places(file: &Path) -> Vec<(TlsPoint, u64)> {
     let Some(program) = file.to_str().and_then(Program::open) else { return Vec::new() };
-    let mut places = exported_places(&program);
+    let mut places = openssl_places(&program);
+    places.extend(gnutls_places(&program));
     places.extend(go::tls_places(&program).unwrap_or_default());
     places
 }
 
-/// Those of functions that are exported.
-fn exported_places(program: &Program) -> Vec<(TlsPoint, u64)> {
-    let names = program.section(".dynstr", NAMES_MAX).unwrap_or_default();
-    let has = |name: &[u8]| memchr::memmem::find(&names, name).is_some();
-    if !has(b"\0BIO_write\0") && !has(b"\0SSL_read\0") {
-        return Vec::new();
+/// Where a file has functions: those that it exports; else, if it has the first of `marks`, those with a symbol for debuggers.
+fn found<const N: usize>(program: &Program, marks: [&str; 2], names: [&str; N]) -> [Option<u64>; N] {
+    let mark = |name: &str| format!("\0{name}\0");
+    let exported = program.section(".dynstr", NAMES_MAX).unwrap_or_default();
+    let mut found = [None; N];
+    if marks.iter().any(|name| memchr::memmem::find(&exported, mark(name).as_bytes()).is_some()) {
+        found = program.all_exported(names);
     }
-    let names = FUNCTIONS.map(|(name, _)| name);
+    if found.iter().all(Option::is_none)
+        && program.search::<(), NAME_BYTES>(".strtab", mark(marks[0]).as_bytes(), |_| Some(())).is_some()
+    {
+        found = program.all_with_symbols(names);
+    }
+    found.map(|address| program.place(address?))
+}
+
+/// Adds a probe, and one at its return where that tells something.
+fn add(out: &mut Vec<(TlsPoint, u64)>, point: TlsPoint, at: u64) {
+    out.push((point, at));
+    if !matches!(point, TlsPoint::Frees | TlsPoint::Puts) {
+        out.push((TlsPoint::Returns, at));
+    }
+}
+
+fn gnutls_places(program: &Program) -> Vec<(TlsPoint, u64)> {
+    let found = found(program, ["gnutls_record_recv"; 2], GNUTLS.map(|(name, _)| name));
+    let mut out = Vec::new();
+    // one that lacks some is not what it is taken for
+    if found[..3].iter().all(Option::is_some) {
+        for ((_, point), at) in GNUTLS.into_iter().zip(found) {
+            at.into_iter().for_each(|at| add(&mut out, point, at));
+        }
+    }
+    out
+}
+
+fn openssl_places(program: &Program) -> Vec<(TlsPoint, u64)> {
+    let names = OPENSSL.map(|(name, _)| name);
     let names: [&str; 8] = std::array::from_fn(|i| names.get(i).copied().unwrap_or("BIO_write_ex"));
-    let found = program.all_exported(names).map(|address| program.place(address?));
+    let found = found(program, ["SSL_read", "BIO_write"], names);
     let is_whole = found[1..4].iter().all(Option::is_some);
     let code = |at: u64| program.code(at, CODE_BYTES);
     let mut out = Vec::new();
-    let mut add = |point, at| {
-        out.push((point, at));
-        if !matches!(point, TlsPoint::Frees | TlsPoint::Puts) {
-            out.push((TlsPoint::Returns, at));
-        }
-    };
-    let mut is_passed = [false; FUNCTIONS.len() + 1];
+    let mut is_passed = [false; OPENSSL.len() + 1];
     for (plain, sized, point) in PAIRS.into_iter().filter(|&(.., point)| is_whole || point == TlsPoint::Puts) {
         let (Some(a), Some(b)) = (found[plain], found[sized]) else { continue };
         if let Some(at) = inner((a, &code(a).unwrap_or_default()), (b, &code(b).unwrap_or_default()), code) {
-            add(point, at);
+            add(&mut out, point, at);
             (is_passed[plain], is_passed[sized]) = (true, true);
         }
     }
-    for (i, &(_, point)) in FUNCTIONS.iter().enumerate() {
+    for (i, &(_, point)) in OPENSSL.iter().enumerate() {
         // one that lacks some is not what it is taken for
         let Some(at) = found[i].filter(|_| !is_passed[i] && (is_whole || point == TlsPoint::Puts)) else { continue };
-        add(point, at);
+        add(&mut out, point, at);
     }
     out
 }

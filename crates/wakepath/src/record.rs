@@ -76,8 +76,8 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let mut known = kernel.runtimes;
     if args.tls {
         tell!(
-            "wakepath: --tls reads what programs say through OpenSSL's functions and Go's crypto/tls: methods, paths, statements and \
-             statuses, masked as without TLS"
+            "wakepath: --tls reads what programs say through OpenSSL's and GnuTLS's functions and Go's crypto/tls: methods, paths, \
+             statements and statuses, masked as without TLS"
         );
     }
     let selection = match watched {

@@ -59,5 +59,9 @@ mod streams;
 mod tasks;
 #[path = "kernel/tls.rs"]
 mod tls;
+#[path = "kernel/tls_older.rs"]
+mod tls_older;
+#[path = "kernel/tls_postgres.rs"]
+mod tls_postgres;
 #[path = "kernel/waits.rs"]
 mod waits;

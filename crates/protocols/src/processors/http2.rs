@@ -41,7 +41,7 @@ pub const ABOUT: About = About {
     vocabulary: http::VOCABULARY,
     askers: Askers::People,
     runs_on: RunsOn::InFrames,
-    bytes_max: 11 * 1024,
+    bytes_max: 17 * 1024,
     docs: Docs {
         what: "HTTP/2 with prior knowledge, and gRPC",
         request: "a stream's HEADERS to its end",
@@ -446,8 +446,8 @@ impl Side {
     /// A field that stands in the table.
     fn indexed(&mut self, index: u64) {
         match self.table.get(index) {
-            (Name::Method, Known::Text(text)) => self.heading.verb = Text::of(text.as_bytes()),
-            (Name::Path, Known::Text(text)) => self.heading.target = Text::of(text.as_bytes()),
+            (Name::Method, Known::Text(text)) => self.heading.verb = Text::of(text),
+            (Name::Path, Known::Text(text)) => self.heading.target = Text::of(text),
             (Name::Status, Known::Number(code)) => self.status = Some(code),
             (Name::Grpc, Known::Number(code)) => self.grpc = Some(code),
             (name, _) => self.blind |= name == Name::Grpc || !self.table.has(index),
@@ -473,8 +473,8 @@ impl Side {
         let number = |code: Option<u16>| code.map_or(Known::Unknown, Known::Number);
         let value = match name {
             _ if cut => Known::Unknown,
-            Name::Method => Known::Text(heading.verb.as_str()),
-            Name::Path if !heading.target.is_cut() => Known::Text(heading.target.as_str()),
+            Name::Method => Known::Text(heading.verb.bytes()),
+            Name::Path if !heading.target.is_cut() => Known::Text(heading.target.bytes()),
             Name::Status => number(self.status),
             Name::Grpc => number(self.grpc),
             _ => Known::Unknown,

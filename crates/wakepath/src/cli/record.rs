@@ -87,7 +87,7 @@ pub struct RecordArgs {
     /// probes when the recording ends, however it ends. docs/runtimes.md gives the cost of each.
     #[arg(long, value_name = "RUNTIME", value_delimiter = ',')]
     pub runtimes: Vec<RuntimesFlag>,
-    /// Read plaintext of TLS, by probes in OpenSSL, in libraries with its functions, and in recorded programs in Go
+    /// Read plaintext of TLS, by probes in OpenSSL, in GnuTLS, and in recorded programs in Go
     ///
     /// Methods, paths, statements and statuses are then written as without TLS, with the same masking. Wakepath prints which
     /// files are probed. Go is read on x86-64, from version 1.18 on. It removes the probes when the recording ends, however it ends.

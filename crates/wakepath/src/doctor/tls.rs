@@ -14,7 +14,7 @@ fn library(path: &str) -> Option<(&'static str, bool)> {
     let begins = |what: &str| name.starts_with(what);
     match () {
         () if begins("libssl") && !begins("libssl3.so") => Some(("OpenSSL", true)),
-        () if begins("libgnutls") => Some(("GnuTLS", false)),
+        () if begins("libgnutls") => Some(("GnuTLS", true)),
         // NSS, whose library has the same name without a dot
         () if begins("libssl3.so") => Some(("NSS", false)),
         () => None,
@@ -28,9 +28,9 @@ fn found() -> BTreeMap<(&'static str, bool), usize> {
     for tgid in procfs::processes() {
         let mut has: Vec<_> = procfs::code(tgid).iter().filter_map(|m| library(&m.path)).collect();
         let program = PathBuf::from(format!("/proc/{tgid}/exe"));
-        let file = std::fs::metadata(&program).map(|file| (file.dev(), file.ino()));
-        if file.is_ok_and(|file| *programs.entry(file).or_insert_with(|| has_go_tls(&program))) {
-            has.push(("Go", true));
+        if let Ok(file) = std::fs::metadata(&program) {
+            let own = programs.entry((file.dev(), file.ino())).or_insert_with(|| own_tls(&program));
+            has.extend(own.map(|name| (name, true)));
         }
         has.sort_unstable();
         has.dedup();
@@ -39,9 +39,15 @@ fn found() -> BTreeMap<(&'static str, bool), usize> {
     found
 }
 
-/// Whether a program has Go's crypto/tls, as it can be read.
-fn has_go_tls(program: &Path) -> bool {
-    tls_places(program).iter().any(|(point, _)| *point == TlsPoint::GoWrites)
+/// The TLS that a program has in itself, where it can be read.
+fn own_tls(program: &Path) -> Option<&'static str> {
+    let places = tls_places(program);
+    let has = |wanted| places.iter().any(|&(point, _)| point == wanted);
+    match () {
+        () if has(TlsPoint::GoWrites) => Some("Go"),
+        () if has(TlsPoint::Frees) => Some("a library in the program"),
+        () => None,
+    }
 }
 
 /// Whether what goes through TLS here can be read in clear.
@@ -64,7 +70,7 @@ fn told(found: &BTreeMap<(&'static str, bool), usize>) -> Check {
     if found.keys().all(|(_, is_read)| *is_read) {
         return check(id, title, Verdict::Yes, said.join("; "));
     }
-    let remedy = "`wakepath run` reads GnuTLS. Or record the plain-text side of a proxy.";
+    let remedy = "Record the plain-text side of a proxy.";
     check_to_do(id, title, Verdict::Limit, said.join("; "), remedy)
 }
 
@@ -77,7 +83,7 @@ mod tests {
         assert_eq!(library("/usr/lib/x86_64-linux-gnu/libssl.so.3"), Some(("OpenSSL", true)));
         assert_eq!(library("/venv/psycopg2.libs/libssl-81ffa89e.so.3"), Some(("OpenSSL", true)));
         assert_eq!(library("/usr/lib/libssl3.so"), Some(("NSS", false)));
-        assert_eq!(library("/usr/lib/libgnutls.so.30"), Some(("GnuTLS", false)));
+        assert_eq!(library("/usr/lib/libgnutls.so.30"), Some(("GnuTLS", true)));
         assert_eq!(library("/usr/lib/libc.so.6"), None);
     }
 
@@ -86,7 +92,7 @@ mod tests {
         assert_eq!(told(&BTreeMap::new()).verdict, Verdict::Yes);
         let open = BTreeMap::from([(("OpenSSL", true), 2)]);
         assert_eq!(told(&open).found, "2 × OpenSSL: `record --tls` reads its plaintext");
-        let both = BTreeMap::from([(("OpenSSL", true), 2), (("GnuTLS", false), 1)]);
+        let both = BTreeMap::from([(("OpenSSL", true), 2), (("NSS", false), 1)]);
         assert_eq!(told(&both).verdict, Verdict::Limit);
     }
 }

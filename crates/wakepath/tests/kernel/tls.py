@@ -1,5 +1,6 @@
 """An HTTPS server and clients in one process, by sockets (`socket`) or by memory (`memory`: asyncio). Begins when a line comes on its standard
-input, stops early at the next, and says how many requests failed. usage: tls.py socket|memory FOLDER ROUNDS"""
+input, stops early at the next, and says how many requests failed. With `-kept` behind it, a client asks on one connection until then. usage:
+tls.py socket[-kept]|memory[-kept] FOLDER ROUNDS"""
 import asyncio
 import http.client
 import http.server
@@ -8,7 +9,7 @@ import subprocess
 import sys
 import threading
 
-MODE, FOLDER, ROUNDS = sys.argv[1], sys.argv[2], int(sys.argv[3])
+MODE, KEPT, FOLDER, ROUNDS = sys.argv[1].removesuffix("-kept"), sys.argv[1].endswith("-kept"), sys.argv[2], int(sys.argv[3])
 SECRET = "hunter2-QxKvBzJwMp"
 # method, path, bytes that are sent, status, bytes of the reply
 ASKED = [
@@ -98,7 +99,7 @@ def ask(port, failed):
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     try:
         connection = http.client.HTTPSConnection("127.0.0.1", port, context=trusting)
-        for method, path, sent, status, length in ASKED:
+        for method, path, sent, status, length in ASKED if not KEPT else until_stopped():
             body = (SECRET * (sent // len(SECRET) + 1))[:sent] if sent else None
             connection.request(method, path + "?key=" + SECRET, body, {"Authorization": "Bearer " + SECRET})
             reply = connection.getresponse()
@@ -107,6 +108,11 @@ def ask(port, failed):
         connection.close()
     except (OSError, http.client.HTTPException) as e:
         failed.append(repr(e))
+
+
+def until_stopped():
+    while not stop.is_set():
+        yield from ASKED
 
 
 port = by_sockets() if MODE == "socket" else by_memory()

@@ -1,17 +1,17 @@
-//! TLS in clear: what real programs say through OpenSSL and Go's crypto/tls must come out as without TLS, at both ends and with the same
+//! TLS in clear: what real programs say through OpenSSL, GnuTLS and Go's crypto/tls must come out as without TLS, at both ends and with the same
 //! numbers.
 
 use crate::harness::*;
 use crate::runtimes::built_by_go_with;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use wakepath_model::defects::id as defect;
 use wakepath_model::rows::{MessageRole, MessageRow};
 
 /// What `tls.py` and `tls/main.go` ask on each connection: method, path, status.
-const ASKED: [(&str, &str, u16); 6] = [
+pub const ASKED: [(&str, &str, u16); 6] = [
     ("GET", "/items", 200),
     ("GET", "/big", 200),
     ("POST", "/orders", 201),
@@ -19,12 +19,12 @@ const ASKED: [(&str, &str, u16); 6] = [
     ("GET", "/huge", 200),
     ("PUT", "/small", 200),
 ];
-const SECRET: &str = "hunter2-QxKvBzJwMp";
+pub const SECRET: &str = "hunter2-QxKvBzJwMp";
 /// Connections of a round.
 const CLIENTS: usize = 2;
 
 /// One of them, ready to begin.
-struct Program(Child, BufReader<ChildStdout>);
+pub struct Program(pub Child, BufReader<ChildStdout>);
 
 impl Drop for Program {
     fn drop(&mut self) {
@@ -34,12 +34,12 @@ impl Drop for Program {
 }
 
 impl Program {
-    fn start(mode: &str, dir: &Path, rounds: usize) -> Program {
+    pub fn start(mode: &str, dir: &Path, rounds: usize) -> Program {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/tls.py");
         Program::start_with(Command::new("python3").arg(script), mode, dir, rounds)
     }
 
-    fn start_with(program: &mut Command, mode: &str, dir: &Path, rounds: usize) -> Program {
+    pub fn start_with(program: &mut Command, mode: &str, dir: &Path, rounds: usize) -> Program {
         let mut child = program
             .arg(mode)
             .arg(dir)
@@ -54,20 +54,20 @@ impl Program {
         program
     }
 
-    fn line(&mut self) -> String {
+    pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.1.read_line(&mut line).expect("it says something");
         line.trim_end().to_owned()
     }
 
     /// Lets it ask.
-    fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.0.stdin.as_mut().expect("it is piped").write_all(b"\n").expect("it listens");
     }
 }
 
 /// The messages of each flow: whose side, and in order of bytes.
-fn by_flow(trace: &Trace) -> BTreeMap<(u64, u8), Vec<&MessageRow>> {
+pub fn by_flow(trace: &Trace) -> BTreeMap<(u64, u8), Vec<&MessageRow>> {
     let mut flows: BTreeMap<(u64, u8), Vec<&MessageRow>> = BTreeMap::new();
     for m in trace.messages.iter().filter(|m| matches!(m.role, MessageRole::Request | MessageRole::Reply)) {
         flows.entry((m.flow.0, m.sent)).or_default().push(m);
@@ -112,6 +112,27 @@ fn reads_all_of_go(flags: &[&str], mode: &str, protocol: &str) {
     reads_all_of(|keys| Program::start_with(&mut Command::new(&built), mode, keys, 3), &name, protocol);
 }
 
+/// What was built from `tls.c`, with these flags of the linker.
+pub fn built_from_c(dir: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/tls.c");
+    let out = dir.join(name);
+    let built = Command::new("cc").args(["-O2", "-pthread", "-o"]).args([&out, &source]).args(flags).output();
+    let built = built.expect("a C compiler");
+    let said = String::from_utf8_lossy(&built.stderr);
+    if ["cannot find", "No such file"].iter().any(|lacks| said.contains(lacks)) {
+        skip(&format!("{said}; remedy: apt-get install libssl-dev libgnutls28-dev"));
+        return None;
+    }
+    assert!(built.status.success(), "{said}");
+    Some(out)
+}
+
+fn reads_all_of_c(name: &str, flags: &[&str], probed: &str) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let Some(built) = built_from_c(dir.path(), name, flags) else { return };
+    reads_all_of(|keys| Program::start_with(&mut Command::new(&built), "new", keys, 3), probed, "proto.http1");
+}
+
 fn reads_all_of(start: impl Fn(&Path) -> Program, probed: &str, protocol: &str) {
     for backend in BACKENDS {
         let keys = tempfile::tempdir().expect("a temporary folder");
@@ -132,7 +153,7 @@ fn reads_all_of(start: impl Fn(&Path) -> Program, probed: &str, protocol: &str) 
     }
 }
 
-fn files(dir: &Path) -> Vec<std::path::PathBuf> {
+pub fn files(dir: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).expect("a folder").map(|e| e.expect("an entry").path()) {
         if entry.is_dir() { found.extend(files(&entry)) } else { found.push(entry) }
@@ -148,6 +169,16 @@ fn what_goes_to_a_socket_amid_a_call_is_read() {
 #[test]
 fn what_goes_through_memory_is_read() {
     reads_all("memory");
+}
+
+#[test]
+fn what_goes_through_openssl_in_a_program_with_symbols_is_read() {
+    reads_all_of_c("tls-static", &["-l:libssl.a", "-l:libcrypto.a", "-ldl"], "tls-static");
+}
+
+#[test]
+fn what_goes_through_gnutls_is_read() {
+    reads_all_of_c("tls-gnutls", &["-DGNUTLS", "-lgnutls"], "libgnutls");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 // An HTTPS server and clients in one process, by HTTP/1 (`http1`, or with TLS 1.2 `tls12`) or by HTTP/2 (`http2`). Begins when a line
-// comes on its standard input, stops early at the next, and says how many requests failed. usage: tls http1|tls12|http2 FOLDER ROUNDS
+// comes on its standard input, stops early at the next, and says how many requests failed. With `-kept` behind it, a client asks on one
+// connection until then. usage: tls http1|tls12|http2 FOLDER ROUNDS
 package main
 
 import (
@@ -78,14 +79,15 @@ func serve(isHTTP2 bool) string {
 	return listener.Addr().String()
 }
 
-func ask(address, mode string, failed *atomic.Int64) {
+func ask(address, mode string, failed *atomic.Int64, isLast func() bool) {
 	config := &tls.Config{InsecureSkipVerify: true}
 	if mode == "tls12" {
 		config.MaxVersion = tls.VersionTLS12
 	}
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: mode == "http2"}
 	defer transport.CloseIdleConnections()
-	for _, a := range asked {
+	for i := 0; i < len(asked) || !isLast(); i++ {
+		a := asked[i%len(asked)]
 		body := strings.Repeat(secret, a.sent/len(secret)+1)[:a.sent]
 		request, err := http.NewRequest(a.method, "https://"+address+a.path+"?key="+secret, strings.NewReader(body))
 		if err != nil {
@@ -106,7 +108,7 @@ func ask(address, mode string, failed *atomic.Int64) {
 }
 
 func main() {
-	mode := os.Args[1]
+	mode, isKept := strings.CutSuffix(os.Args[1], "-kept")
 	rounds, err := strconv.Atoi(os.Args[3])
 	if err != nil {
 		log.Fatal(err)
@@ -128,7 +130,7 @@ func main() {
 			clients.Add(1)
 			go func() {
 				defer clients.Done()
-				ask(address, mode, &failed)
+				ask(address, mode, &failed, func() bool { return !isKept || isStopped.Load() })
 			}()
 		}
 		clients.Wait()
