@@ -336,3 +336,31 @@ test('a download that fails says why', async ({ page, demo }) => {
   await expect(files.getByRole('alert')).toContainText('No file: the recording cannot be read');
   await accessible(page);
 });
+
+test('requests are selected by their main cause, as the commands select them', async ({ page, demo }) => {
+  await page.goto(demo);
+  await settled(page);
+  const box = page.getByRole('combobox', { name: 'Select requests' });
+  await box.fill('cause:');
+  const choices = page.getByRole('listbox', { name: 'In the recording' }).getByRole('option', { name: /^cause/ });
+  await expect(choices.first()).toBeVisible();
+  const cause = (await choices.first().locator('.what').innerText()).trim();
+  await search(page, `cause:${cause}`);
+  await expect(page).toHaveURL(new RegExp(`with=cause%3D${cause}`));
+  await expect(page.getByRole('button', { name: /^Take away main cause/ })).toBeVisible();
+  await settled(page);
+  const command = page.getByRole('region', { name: 'Kinds of request' }).locator('code');
+  await expect(command).toContainText(`--with=cause=${cause}`);
+  const answer = spawnSync(given('WAKEPATH'), ['requests', '--json', `--with=cause=${cause}`, given('PAGE_DEMO')], { encoding: 'utf8', cwd: process.env.PAGE_FROM, maxBuffer: 1 << 30 });
+  const found = (JSON.parse(answer.stdout) as { requests: number }).requests;
+  expect(found).toBeGreaterThan(0);
+  // each of the dots has it, and no other
+  const legend = page.getByRole('list', { name: /^Colors: main cause/ });
+  await expect(legend.getByRole('listitem').filter({ hasNotText: 'failed' })).toHaveCount(1);
+  await expect(legend).toContainText(`× ${found}`);
+  await accessible(page);
+  // what sets them apart is their cause; the legend takes it away
+  await expect(page.getByRole('region', { name: 'What sets the selected ones apart' })).toContainText('main cause');
+  await legend.getByRole('link').click();
+  await expect(page).not.toHaveURL(/cause/);
+});

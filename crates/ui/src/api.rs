@@ -67,7 +67,7 @@ pub(crate) const WITH: Parameter = Parameter {
     repeats: true,
     ..option(
         "with",
-        "With this value, as reply=500: kind, outcome, reply, client, service, call, process, host; may be repeated.",
+        "With this value, as reply=500: kind, outcome, reply, client, service, call, process, host, cause; may be repeated.",
     )
 };
 const LIMIT: Parameter = option("limit", "At most so many; 0 = all.");

@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
 use std::path::PathBuf;
 use wakepath_analysis::flame::{Flame, flame};
 use wakepath_analysis::names::Names;
-use wakepath_analysis::selection::{Placed, Selection};
+use wakepath_analysis::selection::{Known, Placed, Selection};
 use wakepath_analysis::why::Recording;
 use wakepath_causality::path::Request;
 use wakepath_export::perfetto::tasks::{self, InFlight, Window};
@@ -111,7 +111,8 @@ fn make(args: &ExportArgs, write: impl FnOnce(&Source<'_>) -> Result<Exported>) 
     let only = args.request.as_ref().map(|id| find::request(&folder, &names, id, kind)).transpose()?;
     let index = match args.to {
         Form::Folded | Form::Pprof => Some(folders::index(&folder, dirs)?),
-        Form::Prometheus | Form::Pcapng => None,
+        Form::Prometheus | Form::Pcapng => folders::index_for(&folder, dirs, &selection)?,
+        _ if selection.asks_for_causes() => Some(folders::index(&folder, dirs)?),
         _ => folders::index_if_any(&folder, dirs)?,
     };
     let source = Source { args, dirs, folder: &folder, names: &names, index: index.as_ref(), selection, only, span };
@@ -216,13 +217,14 @@ impl Source<'_> {
     /// Gives the requests that are exported, one after the other; what is left over where a write failed is not read on.
     fn each(&self, exported: &mut Exported, take: &mut dyn FnMut(&Request, &Placed) -> io::Result<()>) -> Result<()> {
         let line = self.folder.timeline();
+        let known = Known::new(self.folder, self.names, self.index, self.selection.asks_for_causes());
         let mut so_far = Ok(());
         let mut each = |r: &Request| {
             if so_far.is_err() {
                 return;
             }
             let placed = Placed::or_orphan(r, self.names, &line);
-            if let Some(placed) = placed.filter(|p| self.only.is_some() || self.selection.has(r, p, self.names)) {
+            if let Some(placed) = placed.filter(|p| self.only.is_some() || self.selection.has(r, p, &known)) {
                 exported.requests += 1;
                 exported.incomplete += u64::from(!r.is_complete());
                 so_far = take(r, &placed);
