@@ -42,7 +42,7 @@ test('a period is compared with the time before it, on every view', async ({ pag
   await goTo(page, 'Why');
   await settled(page);
   await expect(page.locator('code', { hasText: 'wakepath why' })).toContainText('--against-from');
-  await expect(page.locator('main')).toContainText(/Compared: those of the period .*, with those of the period /);
+  await expect(page.locator('main')).toContainText(/Compared: those of the period .*, \S+ .?s on average of \d+, with those of the period /);
   await expect(page.getByRole('columnheader', { name: 'the other', exact: true }).first()).toBeVisible();
   await accessible(page);
 

@@ -1,5 +1,6 @@
 /** The Overview answers before it draws; time and selection hold in every view. */
 import { spawnSync } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import type { Page } from '@playwright/test';
 import { accessible, choose, expect, fits, given, search, settled, test } from './served';
 
@@ -303,9 +304,63 @@ test('answers are files, too', async ({ page, demo }) => {
   // what is exported is what is selected
   await page.goto(`${demo}?longer=1us&with=${encodeURIComponent('call=*votes*')}`);
   await settled(page);
-  await page.getByText('Export the selected requests').click();
-  const command = page.getByRole('region', { name: 'Export the selected requests' }).locator('code', { hasText: '--to folded' });
-  await expect(command).toContainText("--longer-than=1us '--with=call=*votes*' --output=requests.folded");
-  const exported = spawnSync(given('WAKEPATH'), ['export', '--to', 'folded', '--longer-than=1us', '--with=call=*votes*', '--output=/dev/null', given('PAGE_DEMO')], { encoding: 'utf8', cwd: process.env.PAGE_FROM });
-  expect(exported.status, exported.stderr).toBe(0);
+  await page.getByText('Download the selected requests').click();
+  const files = page.getByRole('region', { name: 'Download the selected requests' });
+  await expect(files.locator('code', { hasText: '--to folded' })).toContainText("--longer-than=1us '--with=call=*votes*' --output=requests.folded");
+  for (const [name, form] of [['Flame graph', 'folded'], ['OpenTelemetry (OTLP)', 'otlp'], ['Jaeger', 'jaeger']] as const) {
+    const [stored] = await Promise.all([page.waitForEvent('download'), files.getByRole('button', { name: `Download ${name}` }).click()]);
+    const exported = spawnSync(given('WAKEPATH'), ['export', '--to', form, '--longer-than=1us', '--with=call=*votes*', given('PAGE_DEMO')], { cwd: process.env.PAGE_FROM, maxBuffer: 1 << 30 });
+    expect(exported.status, String(exported.stderr)).toBe(0);
+    expect((await readFile(await stored.path())).equals(exported.stdout)).toBe(true);
+    await expect(files.getByRole('status').filter({ hasText: /^Downloaded [\d.]+ .?B: \d+ requests/ }).first()).toBeVisible();
+  }
+  await accessible(page);
+});
+
+test('a download that fails says why', async ({ page, demo }) => {
+  await page.goto(`${demo}?kind=${encodeURIComponent('GET /nowhere')}`);
+  await settled(page);
+  await page.getByText('Download the selected requests').click();
+  const files = page.getByRole('region', { name: 'Download the selected requests' });
+  await files.getByRole('button', { name: 'Download Jaeger' }).click();
+  await expect(files.getByRole('alert')).toContainText(/^No file: no request of kind "GET \/nowhere"/);
+  // one that is cut off while it is sent
+  await page.route('**/api/downloads', async (route) => {
+    const body = (await (await route.fetch()).json()) as { stage: string; said: string | null }[];
+    await route.fulfill({ json: body.map((e) => ({ ...e, stage: 'failed', said: 'the recording cannot be read' })) });
+  });
+  await page.goto(demo);
+  await settled(page);
+  await page.getByText('Download the selected requests').click();
+  await files.getByRole('button', { name: 'Download Prometheus' }).click();
+  await expect(files.getByRole('alert')).toContainText('No file: the recording cannot be read');
+  await accessible(page);
+});
+
+test('requests are selected by their main cause, as the commands select them', async ({ page, demo }) => {
+  await page.goto(demo);
+  await settled(page);
+  const box = page.getByRole('combobox', { name: 'Select requests' });
+  await box.fill('cause:');
+  const choices = page.getByRole('listbox', { name: 'In the recording' }).getByRole('option', { name: /^cause/ });
+  await expect(choices.first()).toBeVisible();
+  const cause = (await choices.first().locator('.what').innerText()).trim();
+  await search(page, `cause:${cause}`);
+  await expect(page).toHaveURL(new RegExp(`with=cause%3D${cause}`));
+  await expect(page.getByRole('button', { name: /^Take away main cause/ })).toBeVisible();
+  await settled(page);
+  const command = page.getByRole('region', { name: 'Kinds of request' }).locator('code');
+  await expect(command).toContainText(`--with=cause=${cause}`);
+  const answer = spawnSync(given('WAKEPATH'), ['requests', '--json', `--with=cause=${cause}`, given('PAGE_DEMO')], { encoding: 'utf8', cwd: process.env.PAGE_FROM, maxBuffer: 1 << 30 });
+  const found = (JSON.parse(answer.stdout) as { requests: number }).requests;
+  expect(found).toBeGreaterThan(0);
+  // each of the dots has it, and no other
+  const legend = page.getByRole('list', { name: /^Colors: main cause/ });
+  await expect(legend.getByRole('listitem').filter({ hasNotText: 'failed' })).toHaveCount(1);
+  await expect(legend).toContainText(`× ${found}`);
+  await accessible(page);
+  // what sets them apart is their cause; the legend takes it away
+  await expect(page.getByRole('region', { name: 'What sets the selected ones apart' })).toContainText('main cause');
+  await legend.getByRole('link').click();
+  await expect(page).not.toHaveURL(/cause/);
 });

@@ -1,5 +1,6 @@
 /** Where time went: tasks over time, and flames. */
 import { spawnSync } from 'node:child_process';
+import { mkdir } from 'node:fs/promises';
 import { accessible, choose, expect, fits, given, settled, test } from './served';
 
 const PHONE = { width: 390, height: 800 };
@@ -274,10 +275,10 @@ test('a request is zoomed around the chosen call, and back', async ({ page, demo
   await expect.poll(async () => await bar.getAttribute('width')).toBe(whole);
 });
 
-test('tasks say which command exports what is shown for Perfetto', async ({ page, demo }) => {
+test('tasks say which command writes what is shown for Perfetto', async ({ page, demo }) => {
   await page.goto(`${demo}?view=tasks`);
   await settled(page);
-  const command = page.getByRole('region', { name: 'Open in Perfetto' }).locator('code');
+  const command = page.getByRole('region', { name: 'Download for Perfetto' }).locator('code');
   // of more tasks than are shown, those that are
   await expect(command).toContainText(/wakepath export --to perfetto (--task=\S+\/\d+ ){20}--output=tasks\.pftrace \//);
   await page.getByRole('textbox', { name: /Tasks with/ }).fill('redis-server');
@@ -293,18 +294,30 @@ test('tasks say which command exports what is shown for Perfetto', async ({ page
   expect(written.status).toBe(0);
 });
 
-test('a request says which command exports it for Perfetto', async ({ page, demo }) => {
+test('a request can be downloaded for Perfetto, and as a bundle', async ({ page, demo }) => {
   await page.goto(`${demo}?view=request&request=slowest`);
   await settled(page);
-  const part = page.getByRole('region', { name: 'Open in Perfetto' });
-  const command = part.locator('code');
+  const part = page.getByRole('region', { name: 'Download the request' });
+  const command = part.locator('code', { hasText: '--to perfetto' });
   await expect(command).toContainText(/wakepath export --to perfetto --request=([0-9a-f]{16}) --output=request-\1\.pftrace .+/);
   // of the request that is shown
   const id = /--request=([0-9a-f]{16})/.exec(await command.innerText())![1]!;
   await expect(page.locator('main')).toContainText(`request ${id}`);
-  await part.getByRole('button', { name: 'Copy the command' }).focus();
-  await expect(part.getByRole('button')).toBeFocused();
-  await expect(part.getByRole('link')).toHaveCount(0);
+  await expect(part.locator('code', { hasText: 'wakepath bundle' })).toContainText(`${id} -o request-${id}-bundle`);
+  for (const [name, file, said] of [['Perfetto', `request-${id}.pftrace`, /: 1 request, .*intervals of tasks/], ['Bundle', `request-${id}.bundle.tar`, /: request [0-9a-f]{16} of the bundle: .* rows/]] as const) {
+    const [stored] = await Promise.all([page.waitForEvent('download'), part.getByRole('button', { name: `Download ${name}` }).click()]);
+    expect(stored.suggestedFilename()).toBe(file);
+    expect(await stored.failure()).toBeNull();
+    await expect(part.getByRole('status').filter({ hasText: said })).toBeVisible();
+    const path = await stored.path();
+    if (name === 'Perfetto') continue;
+    // it is a folder that answers
+    const folder = test.info().outputPath('bundle');
+    await mkdir(folder, { recursive: true });
+    expect(spawnSync('tar', ['-xf', path, '-C', folder]).status).toBe(0);
+    const answer = spawnSync(given('WAKEPATH'), ['show', folder, 'slowest'], { encoding: 'utf8' });
+    expect(answer.status, answer.stderr).toBe(0);
+  }
   await accessible(page);
 });
 

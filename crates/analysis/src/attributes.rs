@@ -26,7 +26,7 @@ pub enum Attribute {
     Process,
     /// A host that is known to have served a part of it.
     Host,
-    /// What most of its critical path went to, and where.
+    /// Its main cause: what most of its critical path went to, and at which service.
     Cause,
 }
 

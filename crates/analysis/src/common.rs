@@ -3,7 +3,7 @@
 use crate::attributes::{Attribute, visit};
 use crate::names::Names;
 use crate::requests::{awaits, opens};
-use crate::selection::{Placed, Selection};
+use crate::selection::{Known, Placed, Selection};
 use crate::why::{Reader, Recording, What, largest};
 use std::collections::{BTreeMap, BTreeSet};
 use wakepath_causality::path::Request;
@@ -106,6 +106,7 @@ impl Common {
 pub fn common(folder: &Folder, names: &Names<'_>, index: Option<&Index>, selection: &Selection) -> Common {
     let line = folder.timeline();
     let reader = index.map(|index| (Recording { folder, index, names }, Reader::new(folder, index, names)));
+    let known = Known::new(folder, names, index, selection.asks_for_causes());
     let mut found = Common::default();
     let take = |r: Request| {
         let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has_kind(&p.kind)) else { return };
@@ -114,7 +115,7 @@ pub fn common(folder: &Folder, names: &Names<'_>, index: Option<&Index>, selecti
         }
         let cause = reader.as_ref().and_then(|(recording, reader)| largest(recording, reader, &r)).map(|c| c.0);
         let has_cause = cause.is_some();
-        found.add(selection.has(&r, &placed, names), values(&r, &placed, names, cause), has_cause);
+        found.add(selection.has(&r, &placed, &known), values(&r, &placed, names, cause), has_cause);
     };
     wakepath_causality::reconstruct(folder, take, |_, _, _, _| {});
     found

@@ -3,7 +3,7 @@
 
 use crate::names::Names;
 use crate::requests::failed;
-use crate::selection::{Placed, Selection};
+use crate::selection::{Known, Placed, Selection};
 use crate::why::{KindName, Reader, Recording, What, largest};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -96,9 +96,10 @@ pub struct Each {
 pub fn each(folder: &Folder, names: &Names<'_>, index: Option<&Index>, selection: &Selection, limit: usize) -> Each {
     let line = folder.timeline();
     let reader = index.map(|index| (Recording { folder, index, names }, Reader::new(folder, index, names)));
+    let known = Known::new(folder, names, index, selection.asks_for_causes());
     let mut kept = Kept::new(limit);
     let take = |r: Request| {
-        let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has(&r, p, names)) else { return };
+        let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has(&r, p, &known)) else { return };
         kept.add(placed.duration_ns, r.id, || {
             let largest = reader.as_ref().and_then(|(recording, reader)| largest(recording, reader, &r));
             One::new(&r, &placed, largest)

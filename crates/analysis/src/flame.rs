@@ -3,7 +3,7 @@
 
 use crate::causes::Cause;
 use crate::critical_path::critical_path;
-use crate::selection::{Placed, Selection};
+use crate::selection::{Known, Placed, Selection};
 use crate::why::{LeftOut, Reader, Recording};
 use std::collections::BTreeMap;
 use wakepath_causality::exchange::ExchangeFlag;
@@ -66,11 +66,12 @@ impl Flame {
 pub fn flame(recording: &Recording<'_>, selection: &Selection, wants_others: bool) -> (Flame, Flame) {
     let Recording { folder, index, names } = *recording;
     let reader = Reader::new(folder, index, names);
+    let known = Known::new(folder, names, Some(index), selection.asks_for_causes());
     let line = folder.timeline();
     let (mut selected, mut others) = (Flame::default(), Flame::default());
     let out = |r: Request| {
         let Some(placed) = Placed::new(&r, names, &line) else { return };
-        let flame = match selection.has(&r, &placed, names) {
+        let flame = match selection.has(&r, &placed, &known) {
             true => &mut selected,
             false if wants_others => &mut others,
             false => return,

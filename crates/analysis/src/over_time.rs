@@ -4,9 +4,10 @@
 use crate::histogram::Histogram;
 use crate::names::Names;
 use crate::requests::{awaits, opens, went_wrong};
-use crate::selection::{Placed, Selection};
+use crate::selection::{Known, Placed, Selection};
 use std::collections::BTreeMap;
 use wakepath_causality::path::Request;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 
 /// Rows of durations in each power of ten.
@@ -106,14 +107,16 @@ fn bounds() -> Vec<u64> {
 pub fn over_time(
     folder: &Folder,
     names: &Names<'_>,
+    index: Option<&Index>,
     selection: &Selection,
     time: (i64, i64),
     columns: usize,
 ) -> OverTime {
     let line = folder.timeline();
+    let known = Known::new(folder, names, index, selection.asks_for_causes());
     let mut found = OverTime::new(time, columns);
     let take = |r: Request| {
-        let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has(&r, p, names)) else { return };
+        let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has(&r, p, &known)) else { return };
         if awaits(&r) || opens(&r, &placed.kind.1) {
             return;
         }

@@ -5,9 +5,11 @@ use crate::names::Names;
 use crate::pattern::is_meant;
 use crate::requests::kind_of;
 use crate::spans::{Timed, lay_out};
-use crate::why::KindName;
+use crate::why::{KindName, Reader, Recording, largest};
 use wakepath_causality::path::{Request, Span};
+use wakepath_graph::Index;
 use wakepath_model::clock::Timeline;
+use wakepath_model::folder::Folder;
 use wakepath_model::ids::CommonNs;
 
 /// Requests, selected by all of these.
@@ -27,7 +29,7 @@ pub struct Selection {
     pub service: Option<String>,
     /// In which that service is known to call this one.
     pub calls: Option<String>,
-    /// That have each of these values; `*` stands for anything. Not causes: they need the index.
+    /// That have each of these values; `*` stands for anything.
     pub with: Vec<(Attribute, String)>,
 }
 
@@ -64,19 +66,60 @@ impl Selection {
         self.kind.as_ref().is_none_or(|k| kind.1 == *k || format!("{} {}", kind.0, kind.1) == *k)
     }
 
+    /// Whether it asks for causes: only the index of waits tells them.
+    pub fn asks_for_causes(&self) -> bool {
+        self.with.iter().any(|(attribute, _)| *attribute == Attribute::Cause)
+    }
+
     /// Whether it asks for a request, which `placed` is of.
-    pub fn has(&self, r: &Request, placed: &Placed, names: &Names<'_>) -> bool {
+    pub fn has(&self, r: &Request, placed: &Placed, known: &Known<'_>) -> bool {
+        let names = known.names;
         self.from.is_none_or(|from| placed.began >= from)
             && self.to.is_none_or(|to| placed.began < to)
             && self.at_least_ns.is_none_or(|least| placed.duration_ns >= least)
             && self.shorter_than_ns.is_none_or(|most| placed.duration_ns < most)
             && self.has_kind(&placed.kind)
             && self.service.as_ref().is_none_or(|service| passes_through(r, names, service, self.calls.as_deref()))
-            && self.with.iter().all(|(attribute, value)| {
+            && self.with.iter().filter(|(attribute, _)| *attribute != Attribute::Cause).all(|(attribute, value)| {
                 let mut has = false;
                 visit(r, &placed.kind, names, |a| a == *attribute, |_, own| has |= is_meant(value, &own));
                 has
             })
+            // last: its critical path is walked for it
+            && (!self.asks_for_causes() || known.has_cause(r, &self.with))
+    }
+}
+
+/// What a selection looks requests up in.
+pub struct Known<'a> {
+    names: &'a Names<'a>,
+    paths: Option<(Recording<'a>, Reader<'a>)>,
+}
+
+impl<'a> Known<'a> {
+    /// Of a folder. Without an index, or unless causes are asked for, no cause is known, and a selection by cause has nothing in it.
+    pub fn new(folder: &'a Folder, names: &'a Names<'a>, index: Option<&'a Index>, with_causes: bool) -> Known<'a> {
+        let index = index.filter(|_| with_causes);
+        Known {
+            names,
+            paths: index.map(|index| (Recording { folder, index, names }, Reader::new(folder, index, names))),
+        }
+    }
+
+    /// Whether the main cause of a request, on which most of its critical path was spent, is each of those that are asked for.
+    fn has_cause(&self, r: &Request, with: &[(Attribute, String)]) -> bool {
+        let paths = self.paths.as_ref().filter(|_| r.orphan.is_none());
+        let main = paths.and_then(|(recording, reader)| largest(recording, reader, r));
+        let mut wanted = with.iter().filter(|(attribute, _)| *attribute == Attribute::Cause);
+        main.is_some_and(|(what, _)| wanted.all(|(_, value)| is_cause(what.cause.name(), &what.service, value)))
+    }
+}
+
+/// Whether a cause at a service is what somebody calls it: its name alone, or both as `CAUSE at SERVICE`; `*` stands for anything.
+fn is_cause(name: &str, service: &str, wanted: &str) -> bool {
+    match wanted.split_once(" at ") {
+        None => is_meant(wanted, name),
+        Some((cause, place)) => is_meant(cause, name) && is_called(service, place),
     }
 }
 
@@ -100,7 +143,25 @@ fn passes_through(r: &Request, names: &Names<'_>, service: &str, calls: Option<&
 
 #[cfg(test)]
 mod tests {
-    use super::is_called;
+    use super::{is_called, is_cause};
+
+    #[test]
+    fn a_cause_is_called_with_or_without_its_service() {
+        for (wanted, expected) in [
+            ("lock", true),
+            ("l*", true),
+            ("*", true),
+            ("loc", false),
+            ("disk", false),
+            ("lock at web:80", true),
+            ("lock at web", true),
+            ("* at web", true),
+            ("lock at db", false),
+            ("disk at web", false),
+        ] {
+            assert_eq!(is_cause("lock", "web:80", wanted), expected, "{wanted}");
+        }
+    }
 
     #[test]
     fn a_service_is_called_with_or_without_its_port() {

@@ -4,12 +4,13 @@ use crate::activity::Activity;
 use crate::histogram::Histogram;
 use crate::names::Names;
 use crate::requests::has_failed;
-use crate::selection::{Placed, Selection};
+use crate::selection::{Known, Placed, Selection};
 use crate::spans::Timed;
 use std::collections::BTreeMap;
 use wakepath_causality::exchange::Exchange;
 use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 
 /// Most services told apart; what comes later is one called `(other)`.
@@ -79,12 +80,13 @@ impl Calls {
     }
 }
 
-/// The services of a selection of requests.
-pub fn service_map(folder: &Folder, names: &Names<'_>, selection: &Selection) -> ServiceMap {
+/// The services of a selection of requests; one by cause needs the index.
+pub fn service_map(folder: &Folder, names: &Names<'_>, index: Option<&Index>, selection: &Selection) -> ServiceMap {
     let line = folder.timeline();
+    let known = Known::new(folder, names, index, selection.asks_for_causes());
     let mut map = ServiceMap::default();
     let take = |r: Request| {
-        if let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has(&r, p, names)) {
+        if let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has(&r, p, &known)) {
             map.add(&r, &placed, names);
         }
     };

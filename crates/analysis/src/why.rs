@@ -23,7 +23,7 @@ use crate::each::End;
 use crate::histogram::Histogram;
 use crate::names::Names;
 use crate::requests::{KINDS_MAX, awaits, opens};
-use crate::selection::{Placed, Selection};
+use crate::selection::{Known, Placed, Selection};
 use std::collections::BTreeMap;
 use wakepath_causality::Learned;
 use wakepath_causality::exchange::{Exchange, ExchangeFlag};
@@ -151,6 +151,15 @@ enum Split<'s> {
     Only(&'s Selection),
 }
 
+impl Split<'_> {
+    fn asks_for_causes(self) -> bool {
+        match self {
+            Split::ByDuration => false,
+            Split::InTwo(selection) | Split::Only(selection) => selection.asks_for_causes(),
+        }
+    }
+}
+
 /// Of each kind, how long the selected requests and the others took.
 fn durations(
     recording: &Recording<'_>,
@@ -160,6 +169,7 @@ fn durations(
 ) -> BTreeMap<KindName, (Histogram, Histogram)> {
     let mut kinds: BTreeMap<KindName, (Histogram, Histogram)> = BTreeMap::new();
     let line = recording.folder.timeline();
+    let known = Known::new(recording.folder, recording.names, Some(recording.index), selection.asks_for_causes());
     let out = |r: Request| {
         let Some(placed) = Placed::new(&r, recording.names, &line) else { return };
         if awaits(&r)
@@ -169,7 +179,7 @@ fn durations(
         {
             return;
         }
-        let is_within = selection.has(&r, &placed, recording.names);
+        let is_within = selection.has(&r, &placed, &known);
         let (within, others) = kinds.entry(placed.kind).or_default();
         if is_within { within } else { others }.add(placed.duration_ns);
     };
@@ -181,6 +191,7 @@ fn durations(
 fn gather(recording: &Recording<'_>, learned: &Learned, split: Split<'_>, plans: &mut BTreeMap<KindName, Plan>) {
     let Recording { folder, index, names } = *recording;
     let reader = Reader::new(folder, index, names);
+    let known = Known::new(folder, names, Some(index), split.asks_for_causes());
     let line = folder.timeline();
     let out = |r: Request| {
         let Some(placed) = Placed::new(&r, names, &line) else { return };
@@ -188,8 +199,8 @@ fn gather(recording: &Recording<'_>, learned: &Learned, split: Split<'_>, plans:
         let duration = placed.duration_ns;
         let (is_slow, is_typical) = match split {
             Split::ByDuration => (plan.slow.has(duration), plan.typical.has(duration)),
-            Split::InTwo(selection) => (selection.has(&r, &placed, names), true),
-            Split::Only(selection) => (selection.has(&r, &placed, names), false),
+            Split::InTwo(selection) => (selection.has(&r, &placed, &known), true),
+            Split::Only(selection) => (selection.has(&r, &placed, &known), false),
         };
         let (wanted, group) = match (is_slow, is_typical) {
             (true, _) => (&mut plan.slow, &mut plan.groups.0),

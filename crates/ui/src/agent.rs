@@ -3,6 +3,7 @@
 use crate::figures::TEXT;
 use crate::guard::{Guard, is_same};
 use crate::server::{Limits, accept};
+use crate::stream;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Query, Request, State};
@@ -10,17 +11,14 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use axum::middleware::{self, Next};
 use axum::routing::{get, post};
-use hyper::body::{Bytes, Frame};
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::net::TcpListener;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 
 /// Clients at the same time. One that sends no head in time is left; so is one after so long altogether.
 const LIMITS: Limits = Limits { connections: 64, head: Duration::from_secs(5), all: Some(Duration::from_secs(600)) };
@@ -32,9 +30,6 @@ const TAKES_NOTHING: Duration = Duration::from_secs(20);
 const BODY_TAKES: Duration = Duration::from_secs(5);
 /// Bytes of a question's body.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// Bytes that are sent at a time, and how many such pieces wait for a client.
-const PIECE_BYTES: usize = 64 << 10;
-const PIECES: usize = 4;
 
 /// Why something is not answered.
 #[derive(Debug)]
@@ -170,61 +165,23 @@ async fn window(State(server): State<Arc<Server>>, Query(asked): Query<HashMap<S
         return problem(400, "Give the time, as /v1/window?from=2026-01-31T10:20:00Z&to=2026-01-31T10:30:00Z.");
     };
     let runtime = Handle::current();
-    let (sender, receiver) = mpsc::channel(PIECES);
+    let (mut out, pieces) = stream::pieces(runtime.clone(), TAKES_NOTHING);
     blocking(move || {
         let write = match server.agent.window(&from, &to) {
             Ok(write) => write,
             Err(Refused { status, why }) => return problem(status, &why),
         };
-        let mut out = Pieces { sender, runtime: runtime.clone(), piece: Vec::with_capacity(PIECE_BYTES) };
         runtime.spawn_blocking(move || {
             let _place = place;
-            if let Err(e) = write(&mut out).and_then(|()| out.flush()) {
-                // cuts the answer off, which is how the client knows
-                let _ = out.sender.try_send(Err(e));
+            match write(&mut out) {
+                // a client that went away needs no answer
+                Ok(()) => drop(out.finish()),
+                Err(e) => out.cut(e),
             }
         });
-        answer(StatusCode::OK, "application/x-tar", Body::new(Streamed(receiver)))
+        answer(StatusCode::OK, "application/x-tar", Body::new(pieces))
     })
     .await
-}
-
-/// Sends what is written in pieces, and waits for the client to take them.
-struct Pieces {
-    sender: mpsc::Sender<io::Result<Bytes>>,
-    runtime: Handle,
-    piece: Vec<u8>,
-}
-
-impl Write for Pieces {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = bytes.len().min(PIECE_BYTES - self.piece.len());
-        self.piece.extend_from_slice(&bytes[..n]);
-        if self.piece.len() == PIECE_BYTES {
-            self.flush()?;
-        }
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.piece.is_empty() {
-            return Ok(());
-        }
-        let piece = Bytes::from(std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES)));
-        let sent = self.runtime.block_on(async { self.sender.send_timeout(Ok(piece), TAKES_NOTHING).await });
-        sent.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the client went away, or took nothing for long"))
-    }
-}
-
-struct Streamed(mpsc::Receiver<io::Result<Bytes>>);
-
-impl hyper::body::Body for Streamed {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        self.0.poll_recv(cx).map(|piece| piece.map(|bytes| bytes.map(Frame::data)))
-    }
 }
 
 const JSON: &str = "application/json";

@@ -1,5 +1,6 @@
 //! The questions: a path each, its parameters, and the command that answers it. `docs/openapi.json` is made of this table.
 
+use crate::downloads;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -49,31 +50,33 @@ pub struct Question {
     pub parameters: &'static [Parameter],
 }
 
-const fn option(name: &'static str, about: &'static str) -> Parameter {
+pub(crate) const fn option(name: &'static str, about: &'static str) -> Parameter {
     Parameter { name, how: How::Option, repeats: false, about }
 }
 
-const KIND: Parameter = option("kind", "A kind of request, as `requests` names it.");
-const FROM: Parameter = option("from", "Begin: RFC 3339, +12.5s from the start, -5m before the end, or ns since 1970.");
+pub(crate) const KIND: Parameter = option("kind", "A kind of request, as `requests` names it.");
+pub(crate) const FROM: Parameter =
+    option("from", "Begin: RFC 3339, +12.5s from the start, -5m before the end, or ns since 1970.");
 const TO: Parameter = option("to", "End, in the same forms.");
-const LONGER: Parameter = option("longer-than", "At least so long, as 20ms.");
-const SHORTER: Parameter = option("shorter-than", "Less long, as 50ms.");
-const SERVICE: Parameter = option("service", "Known to pass through this service, as `requests --map` names it.");
-const CALLS: Parameter = option("calls", "With a service: which is known to call this one.");
-const WITH: Parameter = Parameter {
+pub(crate) const LONGER: Parameter = option("longer-than", "At least so long, as 20ms.");
+pub(crate) const SHORTER: Parameter = option("shorter-than", "Less long, as 50ms.");
+pub(crate) const SERVICE: Parameter =
+    option("service", "Known to pass through this service, as `requests --map` names it.");
+pub(crate) const CALLS: Parameter = option("calls", "With a service: which is known to call this one.");
+pub(crate) const WITH: Parameter = Parameter {
     repeats: true,
     ..option(
         "with",
-        "With this value, as reply=500: kind, outcome, reply, client, service, call, process, host; may be repeated.",
+        "With this value, as reply=500: kind, outcome, reply, client, service, call, process, host, cause; may be repeated.",
     )
 };
 const LIMIT: Parameter = option("limit", "At most so many; 0 = all.");
-const OF: Parameter = Parameter { how: How::Of, ..option("of", "Only of this folder: its number, from 0.") };
+pub(crate) const OF: Parameter = Parameter { how: How::Of, ..option("of", "Only of this folder: its number, from 0.") };
 const AGAINST: Parameter =
     Parameter { how: How::Folder, ..option("against", "Compared with this folder: its number, from 0.") };
 const AGAINST_FROM: Parameter = option("against-from", "Begin of the period to compare with, in the forms of `from`.");
 const AGAINST_TO: Parameter = option("against-to", "End of the period to compare with.");
-const REQUEST: Parameter = option("request", "Id of a request or its first digits, or `slowest`.");
+pub(crate) const REQUEST: Parameter = option("request", "Id of a request or its first digits, or `slowest`.");
 
 /// All questions.
 pub const QUESTIONS: &[Question] = &[
@@ -307,10 +310,20 @@ pub enum Refused {
 /// [`FOLDERS`].
 pub fn arguments(path: &str, pairs: &[(String, String)]) -> Result<Vec<String>, Refused> {
     let question = QUESTIONS.iter().find(|q| q.path == path).ok_or_else(|| Refused::Unknown(path.to_owned()))?;
-    let mut options: Vec<String> = question.command.iter().map(|&w| w.to_owned()).collect();
+    command_line(question.path, question.command, question.parameters, pairs)
+}
+
+/// The same of a question's parts.
+pub(crate) fn command_line(
+    question: &'static str,
+    command: &[&str],
+    parameters: &'static [Parameter],
+    pairs: &[(String, String)],
+) -> Result<Vec<String>, Refused> {
+    let mut options: Vec<String> = command.iter().map(|&w| w.to_owned()).collect();
     let mut request = None;
     let mut of = FOLDERS.to_owned();
-    for p in question.parameters {
+    for p in parameters {
         let mut given = pairs.iter().filter(|(name, _)| name == p.name);
         let Some((_, value)) = given.next() else { continue };
         if given.next().is_some() && !p.repeats {
@@ -329,12 +342,12 @@ pub fn arguments(path: &str, pairs: &[(String, String)]) -> Result<Vec<String>, 
             options.push(format!("--{}={further}", p.name));
         }
     }
-    if let Some((name, _)) = pairs.iter().find(|(name, _)| !question.parameters.iter().any(|p| p.name == name)) {
-        return Err(Refused::Parameter { question: question.path, name: name.clone() });
+    if let Some((name, _)) = pairs.iter().find(|(name, _)| !parameters.iter().any(|p| p.name == name)) {
+        return Err(Refused::Parameter { question, name: name.clone() });
     }
     // a flag must not stand before the folders: it could take one for its value
     options.push(of);
-    let wants_request = question.parameters.iter().any(|p| p.how == How::Request);
+    let wants_request = parameters.iter().any(|p| p.how == How::Request);
     match request {
         Some(request) => options.push(request),
         None if wants_request => return Err(Refused::Value { name: "request", why: "is missing" }),
@@ -380,31 +393,20 @@ pub fn openapi() -> Value {
     for q in QUESTIONS {
         paths.insert(format!("/api/{}", q.path), question(q));
     }
+    paths.extend(downloads::openapi());
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "What `wakepath ui` answers",
             "version": "1",
-            "description": "Each answer is, byte for byte, what the command prints that the header Wakepath-Command names, with --json added. Only GET; from the same origin."
+            "description": "Each answer is, byte for byte, what the command prints that the header Wakepath-Command names, with --json added; each file below /api/download/ is what that command writes. Only GET; from the same origin."
         },
         "paths": paths,
     })
 }
 
 fn question(q: &Question) -> Value {
-    let parameters: Vec<Value> = q
-        .parameters
-        .iter()
-        .map(|p| {
-            json!({
-                "name": p.name,
-                "in": "query",
-                "required": p.how == How::Request,
-                "description": p.about,
-                "schema": schema(p),
-            })
-        })
-        .collect();
+    let parameters = described(q.parameters);
     let mut command = String::from("wakepath");
     for word in q.command {
         let _ = write!(command, " {word}");
@@ -425,6 +427,20 @@ fn question(q: &Question) -> Value {
             "422": problem("The command gives no answer, and says why."),
         },
     }})
+}
+
+/// Parameters in OpenAPI's form.
+pub(crate) fn described(parameters: &[Parameter]) -> Vec<Value> {
+    let each = parameters.iter().map(|p| {
+        json!({
+            "name": p.name,
+            "in": "query",
+            "required": p.how == How::Request,
+            "description": p.about,
+            "schema": schema(p),
+        })
+    });
+    each.collect()
 }
 
 fn schema(p: &Parameter) -> Value {
@@ -481,14 +497,14 @@ fn progress() -> Value {
     }})
 }
 
-fn command_header() -> Value {
+pub(crate) fn command_header() -> Value {
     json!({
         "description": "The command that gives the same answer as text, percent-encoded.",
         "schema": { "type": "string" },
     })
 }
 
-fn problem(about: &str) -> Value {
+pub(crate) fn problem(about: &str) -> Value {
     json!({
         "description": about,
         "content": { "application/json": { "schema": {

@@ -6,14 +6,17 @@ pub mod agent;
 pub mod api;
 mod cache;
 pub mod client;
+pub mod downloads;
 pub mod figures;
 mod guard;
 mod page;
 mod progress;
 pub mod server;
+mod stream;
 
 pub use progress::Progress;
 
+use std::io::Write;
 use std::sync::Arc;
 
 /// Who answers commands.
@@ -24,6 +27,10 @@ pub trait Answering: Send + Sync + 'static {
     /// The answer of a command, its arguments without the folders: one JSON document, or why there is none, for people.
     /// `progress` is told what is read for it.
     fn answer(&self, arguments: &[String], progress: &Arc<Progress>) -> Result<Vec<u8>, String>;
+
+    /// Writes the file that a command makes, its arguments without the folders and without where to write, into `out` as it is made.
+    /// Gives what was written, or why it is not whole, for people. `progress` is told what is read for it.
+    fn download(&self, arguments: &[String], progress: &Arc<Progress>, out: &mut dyn Write) -> Result<String, String>;
 
     /// The command as one would type it in a shell.
     fn typed(&self, arguments: &[String]) -> String;

@@ -1,13 +1,15 @@
 //! The server.
 
 use crate::cache::Cache;
+use crate::downloads::{self, Remembered, Wanted, Written};
 use crate::guard::{Guard, Refusal};
 use crate::progress::Made;
+use crate::stream::{self, Pieces};
 use crate::{Answering, api, page};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
-use axum::http::header::{CONTENT_TYPE, LOCATION, SET_COOKIE};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, LOCATION, SET_COOKIE};
 use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::routing::get;
@@ -16,16 +18,21 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 /// Answers made at the same time; others wait.
 const AT_ONCE: usize = 2;
 /// Connections at the same time.
 const CONNECTIONS_MAX: usize = 128;
+/// Files written at the same time, beside the answers; others wait.
+const DOWNLOADS_AT_ONCE: usize = 1;
+/// A client that takes nothing of a file for so long is left.
+const TAKES_NOTHING: Duration = Duration::from_secs(60);
 /// How long a request's head may take, and a connection be idle.
 const HEAD_MAX: Duration = Duration::from_secs(10);
 /// When to accept again where that failed.
@@ -42,6 +49,9 @@ struct Server {
     /// For those that are answered at once.
     quick: Arc<Semaphore>,
     made: Arc<Made>,
+    /// For files.
+    writing: Arc<Semaphore>,
+    downloads: Remembered,
     version: &'static str,
 }
 
@@ -85,10 +95,22 @@ pub fn serve(
     let guard = Guard::new(listener.local_addr()?, token);
     let [at_once, quick] = [(); 2].map(|()| Arc::new(Semaphore::new(AT_ONCE)));
     let made = Arc::default();
-    let server = Arc::new(Server { answering, guard, cache: Mutex::default(), at_once, quick, made, version });
+    let server = Arc::new(Server {
+        answering,
+        guard,
+        cache: Mutex::default(),
+        at_once,
+        quick,
+        made,
+        writing: Arc::new(Semaphore::new(DOWNLOADS_AT_ONCE)),
+        downloads: Remembered::default(),
+        version,
+    });
     let router = Router::new()
         .route("/api/recording", get(recording))
         .route("/api/progress", get(progress))
+        .route("/api/downloads", get(downloads))
+        .route("/api/download/{file}", get(download))
         .route("/api/{question}", get(question))
         .fallback(file)
         .layer(middleware::from_fn_with_state(Arc::clone(&server), guarded))
@@ -220,23 +242,118 @@ async fn question(
 ) -> Response<Body> {
     let arguments = match api::arguments(&path, &pairs) {
         Ok(arguments) => arguments,
-        Err(e @ api::Refused::Unknown(_)) => return problem(StatusCode::NOT_FOUND, &e.to_string()),
-        Err(e) => return problem(StatusCode::BAD_REQUEST, &e.to_string()),
+        Err(e) => return refused(&e),
     };
-    let command = percent_encoded(&server.answering.typed(&arguments));
+    let command = server.answering.typed(&arguments);
     let asked = uri.path_and_query().map_or_else(String::new, ToString::to_string);
     let lane = if api::is_quick(&path) { &server.quick } else { &server.at_once };
     let mut response = match answer(&server, lane, asked, arguments).await {
         Ok(answer) => document(StatusCode::OK, answer.to_vec()),
         Err(Failed::Refused(why)) => problem(StatusCode::UNPROCESSABLE_ENTITY, &why),
-        Err(Failed::Broken) => {
-            problem(StatusCode::INTERNAL_SERVER_ERROR, "That part of wakepath failed: a defect of it.")
-        }
+        Err(Failed::Broken) => problem(StatusCode::INTERNAL_SERVER_ERROR, BROKEN),
     };
-    if let Ok(command) = HeaderValue::from_str(&command) {
+    name_command(&mut response, &command);
+    response
+}
+
+/// What a defect of ours is called.
+const BROKEN: &str = "That part of wakepath failed: a defect of it.";
+
+fn refused(e: &api::Refused) -> Response<Body> {
+    let is_unknown = matches!(e, api::Refused::Unknown(_));
+    problem(if is_unknown { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST }, &e.to_string())
+}
+
+fn name_command(response: &mut Response<Body>, command: &str) {
+    if let Ok(command) = HeaderValue::from_str(&percent_encoded(command)) {
         response.headers_mut().insert(COMMAND, command);
     }
+}
+
+async fn downloads(State(server): State<Arc<Server>>) -> Response<Body> {
+    document(StatusCode::OK, server.downloads.document())
+}
+
+/// A file, sent as it is written. What fails before its first bytes gets a reason; what fails later is cut off.
+async fn download(
+    State(server): State<Arc<Server>>,
+    Path(path): Path<String>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Response<Body> {
+    let Wanted { file, arguments, mark } = match downloads::wanted(&path, &pairs) {
+        Ok(wanted) => wanted,
+        Err(e) => return refused(&e),
+    };
+    let command = server.answering.typed(&arguments);
+    let mut download = Sent { written: server.downloads.begin(mark), is_over: false };
+    let Ok(permit) = Arc::clone(&server.writing).acquire_owned().await else {
+        return problem(StatusCode::INTERNAL_SERVER_ERROR, BROKEN);
+    };
+    let (pieces, mut body) = stream::pieces(Handle::current(), TAKES_NOTHING);
+    tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        download.write(&*server.answering, &arguments, pieces);
+    });
+    let mut response = match body.begin().await {
+        Ok(()) => Response::new(Body::new(body)),
+        Err(why) => problem(StatusCode::UNPROCESSABLE_ENTITY, &why.to_string()),
+    };
+    name_command(&mut response, &command);
+    if response.status() == StatusCode::OK {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(file.media));
+        // what it is called is said by the page, which knows what it is of
+        response.headers_mut().insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    }
     response
+}
+
+/// A download, which ends however its writing ends.
+struct Sent {
+    written: Arc<Written>,
+    is_over: bool,
+}
+
+impl Sent {
+    fn write(&mut self, answering: &dyn Answering, arguments: &[String], pieces: Pieces) {
+        self.written.begins();
+        let mut out = Counted { pieces, written: &self.written };
+        let made = answering.download(arguments, &self.written.progress, &mut out);
+        let sent = made.and_then(|said| out.flush().map(|()| said).map_err(|e| e.to_string()));
+        // before the client sees the end, so that whoever then asks how it ended is told
+        self.written.ends(sent.clone());
+        self.is_over = true;
+        match sent {
+            // a client that went away needs no end
+            Ok(_) => drop(out.pieces.finish()),
+            Err(why) => out.pieces.cut(io::Error::other(why)),
+        }
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.written.ends(Err("It was given up, or that part of wakepath failed.".into()));
+        }
+    }
+}
+
+/// What is sent of a download, counted.
+struct Counted<'a> {
+    pieces: Pieces,
+    written: &'a Written,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.pieces.write(bytes)?;
+        self.written.add(n);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pieces.flush()
+    }
 }
 
 /// Why there is no answer.
@@ -305,7 +422,7 @@ fn percent_encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read as _, Write as _};
+    use std::io::Read as _;
     use std::net::TcpStream;
     use std::time::Instant;
 

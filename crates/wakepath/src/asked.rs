@@ -2,15 +2,15 @@
 
 use crate::cli::{self, Cli, Command};
 use crate::output::{self, Answers};
-use crate::{flame, forecast, info, open, requests, show, timeline, triage, waits, why};
+use crate::{bundle, export, flame, forecast, info, open, requests, show, timeline, triage, waits, why};
 use clap::FromArgMatches as _;
 use std::ffi::OsString;
+use std::io::Write;
 use wakepath_present::bottleneck::shell;
 
 /// What a command line, `wakepath` at its head, prints; or why it prints nothing.
 pub fn answer(words: Vec<OsString>) -> Result<Vec<u8>, String> {
-    let matches = cli::command().try_get_matches_from(words).map_err(|e| e.to_string())?;
-    let cli = Cli::from_arg_matches(&matches).map_err(|e| e.to_string())?;
+    let cli = parsed(words)?;
     let mut out = Answers::Kept(Vec::new());
     let answered = match &cli.command {
         Command::Triage(args) => triage::run(args, &mut out),
@@ -30,6 +30,22 @@ pub fn answer(words: Vec<OsString>) -> Result<Vec<u8>, String> {
         (Ok(_), Answers::Stdout) => Err("the answer went elsewhere".into()),
         (Err(e), _) => Err(output::reasons(&e)),
     }
+}
+
+/// Writes the file of a command line, `wakepath` at its head, into `out` as it is made. Gives what was written, or why it is not
+/// whole, for people.
+pub fn write(words: Vec<OsString>, out: &mut dyn Write) -> Result<String, String> {
+    let written = match &parsed(words)?.command {
+        Command::Export(args) => export::write(args, out),
+        Command::Bundle(args) => bundle::write(args, out),
+        _ => Err(anyhow::anyhow!("that command writes no file here")),
+    };
+    written.map_err(|e| output::reasons(&e))
+}
+
+fn parsed(words: Vec<OsString>) -> Result<Cli, String> {
+    let matches = cli::command().try_get_matches_from(words).map_err(|e| e.to_string())?;
+    Cli::from_arg_matches(&matches).map_err(|e| e.to_string())
 }
 
 /// A word of a command line as it is typed into a shell.

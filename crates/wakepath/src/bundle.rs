@@ -5,18 +5,19 @@ mod copy;
 use crate::cli::{BundleArgs, usage_error};
 use crate::output::{self, tell};
 use crate::owner;
-use crate::{asked, find, folders, show};
+use crate::{asked, find, folders, progress, show};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::error::ErrorKind;
 use copy::Around;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::selection::Placed;
 use wakepath_causality::path::Request;
-use wakepath_model::folder::Folder;
+use wakepath_model::folder::{Folder, write_archive};
 use wakepath_model::ids::CommonNs;
 use wakepath_present::units;
 
@@ -30,12 +31,48 @@ pub fn run(args: &BundleArgs) -> Result<i32> {
         Err(missing) => usage_error("bundle", ErrorKind::MissingRequiredArgument, missing),
     };
     let out = &args.output;
+    let made = make(dirs, &wanted, args.kind.as_deref(), out)?;
+    tell!(
+        "bundled request {} into {}: {}; next: wakepath show {} {}",
+        made.id,
+        out.display(),
+        made.told(),
+        asked::typed_word(&out.to_string_lossy()),
+        made.id,
+    );
+    Ok(output::ANSWERED)
+}
+
+/// Writes a bundle for somebody else in this process, as a tar archive. Gives what was written, for people.
+pub fn write(args: &BundleArgs, to: &mut dyn Write) -> Result<String> {
+    let (dirs, wanted) = show::split(&args.what).map_err(|missing| anyhow!(missing))?;
+    let made = make(dirs, &wanted, args.kind.as_deref(), &args.output)?;
+    write_archive(&args.output, to).context("sending the bundle")?;
+    Ok(format!("request {} of the bundle: {}", made.id, made.told()))
+}
+
+/// What was made.
+struct Made {
+    /// The request's id in the new folder.
+    id: String,
+    rows: u64,
+    bytes: u64,
+}
+
+impl Made {
+    fn told(&self) -> String {
+        format!("{}, {}", units::counted(self.rows, "row", "rows"), units::bytes(self.bytes))
+    }
+}
+
+fn make(dirs: &[PathBuf], wanted: &str, kind: Option<&str>, out: &PathBuf) -> Result<Made> {
     if out.symlink_metadata().is_ok() {
         bail!("{} exists, and bundle only makes new folders; choose another name after -o", out.display());
     }
     let folder = folders::open(dirs)?;
     let names = Names::read(&folder);
-    let request = find::request(&folder, &names, &wanted, args.kind.as_deref())?;
+    progress::reads(&folder, wakepath_causality::bytes_to_read(&folder));
+    let request = find::request(&folder, &names, wanted, kind)?;
     let id = format!("{:016x}", request.id);
     let placed = Placed::or_orphan(&request, &names, &folder.timeline()).context("the request has no message")?;
     let before = seen(dirs, &id)?;
@@ -47,14 +84,8 @@ pub fn run(args: &BundleArgs) -> Result<i32> {
         let tried = try_with(&folder, around, &placed, out, &before);
         match tried {
             Ok(Some((id, rows))) => {
-                tell!(
-                    "bundled request {id} into {}: {}, {}; next: wakepath show {} {id}",
-                    out.display(),
-                    units::counted(rows, "row", "rows"),
-                    units::bytes(folders::open(std::slice::from_ref(out))?.hosts().iter().map(|h| h.bytes()).sum()),
-                    asked::typed_word(&out.to_string_lossy()),
-                );
-                return Ok(output::ANSWERED);
+                let bytes = folders::open(std::slice::from_ref(out))?.hosts().iter().map(|h| h.bytes()).sum();
+                return Ok(Made { id, rows, bytes });
             }
             Ok(None) => remove(out)?,
             Err(e) => {

@@ -29,7 +29,7 @@ pub fn kinds(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Services, as `wakepath requests --map` prints them.
 pub fn services(current: &OsStr) -> Vec<CompletionCandidate> {
-    let map = of_folders(|folder| service_map(folder, &Names::read(folder), &Selection::default()));
+    let map = of_folders(|folder| service_map(folder, &Names::read(folder), None, &Selection::default()));
     let described = |s: &Service| format!("{} calls", units::count(s.calls.durations.count()));
     let candidates = map.unwrap_or_default().services.into_iter().map(|(name, s)| (name, described(&s)));
     matching(current, candidates)

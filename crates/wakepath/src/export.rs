@@ -6,14 +6,14 @@ mod packets;
 use crate::cli::{ExportArgs, Form, usage_error};
 use crate::output::{self, Closed, tell};
 use crate::requests::{part, spans, whole};
-use crate::{find, folders};
-use anyhow::{Context as _, Result, bail};
+use crate::{find, folders, progress};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::error::ErrorKind as Usage;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
 use std::path::PathBuf;
 use wakepath_analysis::flame::{Flame, flame};
 use wakepath_analysis::names::Names;
-use wakepath_analysis::selection::{Placed, Selection};
+use wakepath_analysis::selection::{Known, Placed, Selection};
 use wakepath_analysis::why::Recording;
 use wakepath_causality::path::Request;
 use wakepath_export::perfetto::tasks::{self, InFlight, Window};
@@ -62,7 +62,44 @@ struct Source<'a> {
 
 /// Exports requests.
 pub fn run(args: &ExportArgs) -> Result<i32> {
-    check(args);
+    if let Err(wrong) = check(args) {
+        usage_error("export", Usage::ArgumentConflict, wrong);
+    }
+    let is_binary = matches!(args.to, Form::Perfetto | Form::Pprof | Form::Pcapng) || args.protobuf;
+    if is_binary && args.output.is_none() && io::stdout().is_terminal() {
+        usage_error("export", Usage::ArgumentConflict, "this form is not for a terminal: give -o FILE");
+    }
+    let made = make(args, |source| match (&args.endpoint, &args.output) {
+        (Some(url), _) => source.push(url),
+        (None, Some(dir)) if args.to == Form::Clickhouse => source.write_tables(dir),
+        (None, _) => to_file(args, |out| source.write(out)),
+    })?;
+    tell!("wakepath: exported {}", made.exported.told());
+    if made.is_touched {
+        tell!("wakepath: data loss may affect it: wakepath info {}", args.folders.folders[0].display());
+    }
+    if let Some(next) = &made.exported.next {
+        tell!("wakepath: {next}");
+    }
+    let is_short = made.is_touched || made.exported.incomplete > 0 || made.exported.is_short;
+    Ok(if args.strict && is_short { output::ANSWERED_WITH_LOSSES } else { output::ANSWERED })
+}
+
+/// Writes an export for somebody else in this process. Gives what was written, for people.
+pub fn write(args: &ExportArgs, out: &mut dyn Write) -> Result<String> {
+    check(args).map_err(|wrong| anyhow!(wrong))?;
+    let made = make(args, |source| source.write(out))?;
+    let losses = if made.is_touched { "; data loss may affect it" } else { "" };
+    Ok(format!("{}{losses}", made.exported.told()))
+}
+
+/// What was exported, and whether what was lost touches it.
+struct Made {
+    exported: Exported,
+    is_touched: bool,
+}
+
+fn make(args: &ExportArgs, write: impl FnOnce(&Source<'_>) -> Result<Exported>) -> Result<Made> {
     let dirs = &args.folders.folders;
     let folder = folders::open(dirs)?;
     let names = Names::read(&folder);
@@ -70,21 +107,20 @@ pub fn run(args: &ExportArgs) -> Result<i32> {
     let span = whole(&spans);
     let kind = args.kind.as_deref();
     let selection = part::selection(&args.part(), kind, span)?;
+    progress::reads(&folder, wakepath_causality::bytes_to_read(&folder));
     let only = args.request.as_ref().map(|id| find::request(&folder, &names, id, kind)).transpose()?;
     let index = match args.to {
         Form::Folded | Form::Pprof => Some(folders::index(&folder, dirs)?),
-        Form::Prometheus | Form::Pcapng => None,
+        Form::Prometheus | Form::Pcapng => folders::index_for(&folder, dirs, &selection)?,
+        _ if selection.asks_for_causes() => Some(folders::index(&folder, dirs)?),
         _ => folders::index_if_any(&folder, dirs)?,
     };
     let source = Source { args, dirs, folder: &folder, names: &names, index: index.as_ref(), selection, only, span };
     if args.to == Form::Pcapng && args.capture.is_empty() {
         bail!("{}", source.without_packets());
     }
-    let exported = match (&args.endpoint, &args.output) {
-        (Some(url), _) => source.push(url)?,
-        (None, Some(dir)) if args.to == Form::Clickhouse => source.write_tables(dir)?,
-        (None, _) => to_file(args, |out| source.write(out))?,
-    };
+    progress::reads(&folder, wakepath_causality::bytes_to_read(&folder));
+    let exported = write(&source)?;
     if let Some(index) = &index {
         folders::whole(index, dirs)?;
     }
@@ -92,49 +128,36 @@ pub fn run(args: &ExportArgs) -> Result<i32> {
         part::exists(&folder, &source.selection)?;
     }
     let losses = losses::collect(&folder);
-    tell!("wakepath: exported {}", exported.told());
-    let touched = losses::touch(&losses, &[Answer::Requests, Answer::CriticalPath]);
-    if touched {
-        tell!("wakepath: data loss may affect it: wakepath info {}", dirs[0].display());
-    }
-    if let Some(next) = &exported.next {
-        tell!("wakepath: {next}");
-    }
-    let is_short = touched || exported.incomplete > 0 || exported.is_short;
-    Ok(if args.strict && is_short { output::ANSWERED_WITH_LOSSES } else { output::ANSWERED })
+    Ok(Made { exported, is_touched: losses::touch(&losses, &[Answer::Requests, Answer::CriticalPath]) })
 }
 
 /// Refuses flags that belong to another form.
-fn check(args: &ExportArgs) {
-    let says = |wrong: &str| usage_error("export", Usage::ArgumentConflict, wrong);
+fn check(args: &ExportArgs) -> Result<(), &'static str> {
     if args.to != Form::Otlp && (args.endpoint.is_some() || args.protobuf) {
-        says("--endpoint and --protobuf are for --to otlp");
+        return Err("--endpoint and --protobuf are for --to otlp");
     }
     if args.to != Form::Folded && args.difference {
-        says("--difference is for --to folded");
+        return Err("--difference is for --to folded");
     }
     if args.to != Form::Prometheus && args.no_exemplars {
-        says("--no-exemplars is for --to prometheus");
+        return Err("--no-exemplars is for --to prometheus");
     }
     if args.request.is_some() && matches!(args.to, Form::Folded | Form::Pprof | Form::Prometheus) {
-        says("one request is no sum: --request is for otlp, jaeger, clickhouse, perfetto and pcapng");
+        return Err("one request is no sum: --request is for otlp, jaeger, clickhouse, perfetto and pcapng");
     }
     if !args.which.is_all() && (args.to != Form::Perfetto || args.request.is_some()) {
-        says("--task, --search and --host are for --to perfetto without --request");
+        return Err("--task, --search and --host are for --to perfetto without --request");
     }
     if args.to == Form::Pcapng && args.request.is_none() {
-        says("pcapng is of one request: give --request ID");
+        return Err("pcapng is of one request: give --request ID");
     }
     if args.to != Form::Pcapng && !args.capture.is_empty() {
-        says("--capture is for --to pcapng");
+        return Err("--capture is for --to pcapng");
     }
     if args.to == Form::Clickhouse && args.output.is_none() {
-        says(NEEDS_FOLDER);
+        return Err(NEEDS_FOLDER);
     }
-    let is_binary = matches!(args.to, Form::Perfetto | Form::Pprof | Form::Pcapng) || args.protobuf;
-    if is_binary && args.output.is_none() && io::stdout().is_terminal() {
-        says("this form is not for a terminal: give -o FILE");
-    }
+    Ok(())
 }
 
 /// Gives where to write: the file that was asked for, else standard output.
@@ -194,13 +217,14 @@ impl Source<'_> {
     /// Gives the requests that are exported, one after the other; what is left over where a write failed is not read on.
     fn each(&self, exported: &mut Exported, take: &mut dyn FnMut(&Request, &Placed) -> io::Result<()>) -> Result<()> {
         let line = self.folder.timeline();
+        let known = Known::new(self.folder, self.names, self.index, self.selection.asks_for_causes());
         let mut so_far = Ok(());
         let mut each = |r: &Request| {
             if so_far.is_err() {
                 return;
             }
             let placed = Placed::or_orphan(r, self.names, &line);
-            if let Some(placed) = placed.filter(|p| self.only.is_some() || self.selection.has(r, p, self.names)) {
+            if let Some(placed) = placed.filter(|p| self.only.is_some() || self.selection.has(r, p, &known)) {
                 exported.requests += 1;
                 exported.incomplete += u64::from(!r.is_complete());
                 so_far = take(r, &placed);

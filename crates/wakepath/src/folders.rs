@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
+use wakepath_analysis::selection::Selection;
 use wakepath_causality::reduced::is_reduced;
 use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, Part};
@@ -125,6 +126,14 @@ pub fn index_if_any(folder: &Folder, dirs: &[PathBuf]) -> Result<Option<Index>> 
     // what sniffers alone saw has no waits, and requests all the same
     let is_sniffed = || folder.hosts().iter().any(|h| h.row_count(Table::SniffedExchange) > 0);
     Ok((index.wait_count() > 0 || is_sniffed()).then_some(index))
+}
+
+/// The index where a selection asks for causes.
+pub fn index_for(folder: &Folder, dirs: &[PathBuf], selection: &Selection) -> Result<Option<Index>> {
+    match selection.asks_for_causes() {
+        true => index(folder, dirs).map(Some),
+        false => Ok(None),
+    }
 }
 
 /// Refuses an answer for which the index could not be read in part: what could not be read would look like nothing.

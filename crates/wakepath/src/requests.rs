@@ -7,14 +7,16 @@ use crate::cli::RequestsArgs;
 use crate::output::Answers;
 use crate::{folders, output, progress};
 use anyhow::Result;
+use std::path::PathBuf;
 use wakepath_analysis::connections::{HeldReplies, connections};
 use wakepath_analysis::listeners::{Filled, Starved, filled, starved};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
 use wakepath_analysis::selected::Selected;
-use wakepath_analysis::selection::{Placed, Selection};
+use wakepath_analysis::selection::{Known, Placed, Selection};
 use wakepath_causality::path::Request;
 use wakepath_causality::reduced;
+use wakepath_graph::Index;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::TaskId;
@@ -36,7 +38,9 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
     }
     let folder = folders::open_reduced(&args.folders.folders)?;
     let selection = part::selection(&args.part, None, whole(&spans(&folder)))?;
-    let view = view_of(&folder, &selection);
+    let index = folders::index_for(&folder, &args.folders.folders, &selection)?;
+    let view = view_of(&folder, index.as_ref(), &selection);
+    is_read(index.as_ref(), &args.folders.folders)?;
     if view.requests == 0 && view.orphans.is_empty() {
         part::exists(&folder, &selection)?;
     }
@@ -53,16 +57,17 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
 
 /// The kinds of request of a folder, as they are shown.
 pub fn view(folder: &Folder) -> RequestsView {
-    view_of(folder, &Selection::default())
+    view_of(folder, None, &Selection::default())
 }
 
 /// The same of selected requests. What has no request (connections that did not come about, full queues) is of the whole
 /// folder, and left out where some are selected.
-fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
+fn view_of(folder: &Folder, index: Option<&Index>, selection: &Selection) -> RequestsView {
     let names = Names::read(folder);
+    let known = Known::new(folder, &names, index, selection.asks_for_causes());
     let line = folder.timeline();
     let is_all = *selection == Selection::default();
-    let has = |r: &Request| is_all || Placed::or_orphan(r, &names, &line).is_some_and(|p| selection.has(r, &p, &names));
+    let has = |r: &Request| is_all || Placed::or_orphan(r, &names, &line).is_some_and(|p| selection.has(r, &p, &known));
     let mut kinds = Kinds::default();
     let mut refused = std::collections::BTreeMap::new();
     progress::reads(folder, wakepath_causality::bytes_to_read(folder));
@@ -101,6 +106,11 @@ fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
         view.messages = folder.hosts().iter().map(|h| reduced::row_count(h, Table::Message)).sum();
     }
     view
+}
+
+/// Refuses what an index could not be read for.
+fn is_read(index: Option<&Index>, dirs: &[PathBuf]) -> Result<()> {
+    index.map_or(Ok(()), |index| folders::whole(index, dirs))
 }
 
 /// The services whose replies TCP held back, with their names and ports.

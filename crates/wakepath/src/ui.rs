@@ -4,13 +4,14 @@ mod kept;
 
 use crate::cli::{EvidenceFlag, UiArgs};
 use crate::output::{self, tell};
-use crate::{asked, folders, info, progress};
+use crate::{asked, folders, info, owner, progress};
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tempfile::TempDir;
 use wakepath_model::folder::is_being_written;
 use wakepath_ui::api::{FOLDER, FOLDERS};
 use wakepath_ui::{Answering, Progress, server};
@@ -20,6 +21,11 @@ const TOKEN_BYTES: usize = 16;
 
 /// The question that the page asks first.
 const BRIEF: [&str; 3] = ["info", "--brief", FOLDERS];
+
+/// The command whose file is a folder.
+const BUNDLE: &str = "bundle";
+/// How the names of temporary folders begin.
+const TEMPORARY: &str = "wakepath-bundle-";
 
 /// The folders of the page.
 struct Recordings {
@@ -92,6 +98,21 @@ impl Recordings {
         }
         words
     }
+
+    /// Whether the folders that a command names are there.
+    fn has_all(&self, arguments: &[String]) -> Result<(), String> {
+        match self.command(arguments).iter().any(|w| w.is_empty()) {
+            true => Err(format!("there is no such folder: there are {}, numbered from 0", self.dirs.len())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A folder that goes away with its value, made by whom new folders are for.
+fn temporary() -> Result<TempDir> {
+    let dir = std::env::temp_dir();
+    owner::writes_in(&dir.join(TEMPORARY));
+    tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(&dir).with_context(|| dir.display().to_string())
 }
 
 impl Answering for Recordings {
@@ -103,9 +124,7 @@ impl Answering for Recordings {
     }
 
     fn answer(&self, arguments: &[String], progress: &Arc<Progress>) -> Result<Vec<u8>, String> {
-        if self.command(arguments).iter().any(|w| w.is_empty()) {
-            return Err(format!("there is no such folder: there are {}, numbered from 0", self.dirs.len()));
-        }
+        self.has_all(arguments)?;
         let place = kept::Place::of(&self.dirs, arguments);
         let words = ["wakepath", "--no-pager"].map(OsString::from).into_iter().chain(self.command(arguments));
         // in front of --evidence, which would take a word after it for its value
@@ -118,8 +137,25 @@ impl Answering for Recordings {
         Ok(answer)
     }
 
+    fn download(&self, arguments: &[String], progress: &Arc<Progress>, out: &mut dyn Write) -> Result<String, String> {
+        self.has_all(arguments)?;
+        let mut words = vec![OsString::from("wakepath")];
+        words.extend(self.command(arguments));
+        // a folder is made whole before it can be sent
+        let folder = arguments.first().is_some_and(|command| command == BUNDLE).then(temporary).transpose();
+        let folder = folder.map_err(|e| format!("no room for the bundle: {}", output::reasons(&e)))?;
+        if let Some(folder) = &folder {
+            words.extend(["--output".into(), folder.path().join("bundle").into_os_string()]);
+        }
+        progress::told_to(progress, || asked::write(words, out))
+    }
+
     fn typed(&self, arguments: &[String]) -> String {
-        let words = self.command(arguments).into_iter().map(|w| asked::typed_word(&w.to_string_lossy()));
+        let mut words = self.command(arguments);
+        if arguments.first().is_some_and(|command| command == BUNDLE) {
+            words.extend(["-o", "bundle"].map(OsString::from));
+        }
+        let words = words.into_iter().map(|w| asked::typed_word(&w.to_string_lossy()));
         std::iter::once("wakepath".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
     }
 

@@ -169,11 +169,63 @@ fn requests_are_selected_by_what_they_have() -> Tested {
     };
     assert_eq!(values("service=store:81"), 6);
     for (with, part) in
-        [("cause=disk", "cannot be selected by cause"), ("path=x", "not an attribute"), ("reply", "give reply=VALUE")]
+        [("cause=loc", "not a cause; use cpu, "), ("path=x", "not an attribute"), ("reply", "give reply=VALUE")]
     {
         let output = run(&["why", "--with", with, &folder]);
         assert_eq!(output.status.code(), Some(2), "{with}");
         assert!(stderr(&output).contains(part), "{with}: {}", stderr(&output));
+    }
+    Ok(())
+}
+
+#[test]
+fn requests_are_selected_by_their_main_cause_everywhere() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    for (with, expected) in [
+        ("cause=timer", 6),
+        ("cause=t*", 6),
+        ("cause=timer at store", 6),
+        ("cause=timer at sto*", 6),
+        ("cause=* at store:81", 60),
+        ("cause=timer at front", 0),
+        ("cause=disk", 0),
+        ("cause=*", 60),
+    ] {
+        let ask = |command: &[&str], schema: &str| {
+            check(schema, &stdout(&run(&[command, &["--json", "--with", with, &folder]].concat())))
+        };
+        let of_kinds = |v: &Value| list(v, "kinds").iter().filter_map(|k| k["count"].as_u64()).sum::<u64>();
+        let of_columns = |v: &Value| list(v, "columns").iter().filter_map(|c| c["requests"].as_u64()).sum::<u64>();
+        assert_eq!(ask(&["requests", "--each"], "each")["found"], expected, "{with}");
+        assert_eq!(of_kinds(&ask(&["requests"], "requests")), expected, "{with}");
+        assert_eq!(ask(&["requests", "--map"], "service_map")["requests"], expected, "{with}");
+        assert_eq!(of_columns(&ask(&["requests", "--over-time"], "over_time")), expected, "{with}");
+        assert_eq!(ask(&["requests", "--common"], "common")["selected"], expected, "{with}");
+        assert_eq!(ask(&["flame"], "flame")["selected"]["requests"], expected, "{with}");
+        let exported = stdout(&run(&["export", "--to", "otlp", "--with", with, &folder]));
+        assert_eq!(exported.lines().count() as u64, expected, "{with}");
+        let figures = stdout(&run(&["export", "--to", "prometheus", "--with", with, &folder]));
+        assert_eq!(!figures.contains("_count{"), expected == 0, "{with}: {figures}");
+    }
+    let why = stdout(&run(&["why", "--with", "cause=timer", &folder]));
+    assert!(why.contains("store:81 sleeping"), "{why}");
+    let compared = run(&["requests", "--with", "cause=timer", "--against-to", "+300ms", &folder]);
+    assert!(stdout(&compared).contains("GET /vote"), "{}", stderr(&compared));
+    Ok(())
+}
+
+#[test]
+fn without_waits_no_request_is_selected_by_cause() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let script: Vec<String> = script(0, 0).lines().filter(|l| !l.contains(" woken ")).map(str::to_owned).collect();
+    let folder = folder(dir.path(), "t", &script.join("\n"));
+    for command in
+        [&["requests"][..], &["requests", "--each"], &["requests", "--map"], &["export", "--to", "prometheus"]]
+    {
+        let output = run(&[command, &["--with", "cause=lock", &folder]].concat());
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        assert!(stderr(&output).contains("no waits were recorded"), "{command:?}: {}", stderr(&output));
     }
     Ok(())
 }

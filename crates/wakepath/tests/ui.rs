@@ -53,7 +53,30 @@ impl Page {
         let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").ok_or("a head")?;
         let head = String::from_utf8(bytes[..end].to_vec())?;
         let status = head.split(' ').nth(1).ok_or("a status")?.parse()?;
-        Ok(Reply { status, head, body: bytes[end + 4..].to_vec() })
+        let reply = Reply { status, head, body: bytes[end + 4..].to_vec() };
+        match reply.header("transfer-encoding") {
+            Some("chunked") => Ok(Reply { body: joined(&reply.body)?, ..reply }),
+            _ => Ok(reply),
+        }
+    }
+
+    /// How the downloads with marks ended.
+    fn downloads(&self) -> Result<Vec<Value>, Box<dyn Error>> {
+        Ok(serde_json::from_slice(&self.ask("/api/downloads")?.body)?)
+    }
+}
+
+/// What was sent in chunks; refuses one that was cut off.
+fn joined(mut rest: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
+    let mut out = Vec::new();
+    loop {
+        let end = rest.windows(2).position(|w| w == b"\r\n").ok_or("a chunk's length")?;
+        let length = usize::from_str_radix(std::str::from_utf8(&rest[..end])?, 16)?;
+        if length == 0 {
+            return Ok(out);
+        }
+        out.extend_from_slice(rest.get(end + 2..end + 2 + length).ok_or("a whole chunk")?);
+        rest = &rest[end + 2 + length + 2..];
     }
 }
 
@@ -206,6 +229,83 @@ fn how_far_answers_are_is_told_as_the_document_says() -> Tested {
     let page = Page::start(&[&folder(dir.path(), "t", &script(5_000, 0)), "--bind", "127.0.0.1:0"])?;
     let reply = page.ask("/api/progress")?;
     assert_eq!((reply.status, reply.text().as_str()), (200, "[]"));
+    Ok(())
+}
+
+#[test]
+fn a_download_is_what_the_shown_command_writes() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "it's a 'trace'", &script(5_000, 0));
+    let page = Page::start(&[&folder, "--bind", "127.0.0.1:0"])?;
+    for (path, media) in [
+        ("otlp?longer-than=1us&mark=a", "application/x-ndjson"),
+        ("otlp?request=slowest", "application/x-ndjson"),
+        ("jaeger?kind=GET%20/vote&from=%2B100ms&until=%2B10s", "application/json"),
+        ("perfetto?task=store&task=front&of=0", "application/octet-stream"),
+        ("prometheus?with=outcome=ok", "text/plain; charset=utf-8"),
+        ("folded", "text/plain; charset=utf-8"),
+    ] {
+        let reply = page.ask(&format!("/api/download/{path}"))?;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        assert_eq!(reply.header("content-type"), Some(media));
+        assert_eq!(reply.header("content-disposition"), Some("attachment"));
+        let words = shell_words(&decoded(reply.header("wakepath-command").ok_or("a command")?));
+        let output = run(&words[1..].iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(!reply.body.is_empty() && output.stdout == reply.body, "{path}: {words:?}");
+    }
+    let ended = page.downloads()?;
+    assert_eq!(ended.len(), 1, "only those with a mark are remembered");
+    assert_eq!((&ended[0]["mark"], &ended[0]["stage"]), (&"a".into(), &"done".into()));
+    let said = ended[0]["said"].as_str().ok_or("what was written")?;
+    assert!(said.contains(" requests, ") && said.contains(" spans"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_bundle_is_downloaded_as_an_archive() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    let page = Page::start(&[&folder, "--bind", "127.0.0.1:0"])?;
+    let reply = page.ask("/api/download/bundle?request=slowest&mark=b")?;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let command = decoded(reply.header("wakepath-command").ok_or("a command")?);
+    assert_eq!(command, format!("wakepath bundle {folder} slowest -o bundle"));
+    let made = dir.path().join("bundle");
+    wakepath_model::folder::read_archive(&mut &reply.body[..], &made, 1 << 30, &mut |_| {})?;
+    let seen = |folder: &str| -> Result<Value, serde_json::Error> {
+        serde_json::from_slice(&run(&["show", "--json", folder, "slowest"]).stdout)
+    };
+    let (here, there) = (seen(&folder)?, seen(made.to_str().ok_or("a name")?)?);
+    assert_eq!(here["duration_ns"], there["duration_ns"]);
+    assert_eq!(page.downloads()?[0]["stage"], "done");
+    Ok(())
+}
+
+#[test]
+fn a_download_that_fails_says_why() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let page = Page::start(&[&folder(dir.path(), "t", &script(0, 0)), "--bind", "127.0.0.1:0"])?;
+    for (path, status, part) in [
+        ("nothing", 404, "nothing"),
+        ("otlp?output=/etc/x", 400, "output"),
+        ("otlp?endpoint=http://127.0.0.1", 400, "endpoint"),
+        ("bundle", 400, "request"),
+        ("otlp?of=7", 422, "there is no such folder"),
+        ("otlp?from=soon", 422, "soon"),
+        ("otlp?request=ffffffffffffffff", 422, "no request begins with"),
+        ("perfetto?request=slowest&search=store", 422, "without --request"),
+        ("bundle?request=ffffffffffffffff", 422, "no request begins with"),
+        ("jaeger?kind=GET%20/nowhere&mark=c", 422, "no request of kind"),
+    ] {
+        let reply = page.ask(&format!("/api/download/{path}"))?;
+        assert_eq!(reply.status, status, "{path}: {}", reply.text());
+        let problem: Value = serde_json::from_slice(&reply.body)?;
+        assert!(problem["error"].as_str().is_some_and(|e| e.contains(part)), "{path}: {problem}");
+        assert_eq!(reply.header("content-disposition"), None, "{path}: it is no file");
+    }
+    let ended = page.downloads()?;
+    assert_eq!(ended[0]["stage"], "failed");
+    assert!(ended[0]["said"].as_str().is_some_and(|said| said.contains("no request of kind")), "{}", ended[0]);
     Ok(())
 }
 

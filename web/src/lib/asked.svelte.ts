@@ -1,8 +1,8 @@
 /** Questions to the server: the answers of commands, and the command that prints each. */
+import { query, type Parameters } from './query';
 import { read, shown } from './names';
 
-/** By name; a list is given several times. */
-export type Parameters = Record<string, string | string[]>;
+export type { Parameters } from './query';
 
 /** What was lost, as every answer tells it. */
 export interface Loss {
@@ -116,9 +116,7 @@ export class Asked<T extends Document> {
       looks = true;
     }
     try {
-      const each = Object.entries(wanted).flatMap(([name, value]) => (Array.isArray(value) ? value : [value]).map((v) => [name, v] as [string, string]));
-      const given = each.filter(([, value]) => value !== '');
-      this.question = `/api/${path}?${new URLSearchParams(given)}`;
+      this.question = `/api/${path}?${query(wanted)}`;
       const reply = await fetch(this.question, { signal });
       this.command = shown(decodeURIComponent(reply.headers.get('wakepath-command') ?? ''));
       const body = read(await reply.text());

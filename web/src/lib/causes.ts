@@ -26,6 +26,24 @@ const WORDS: Record<string, string> = {
   unread: 'no room to send', running: 'running',
 };
 
+/** How a state is found through a wait, as in "running (behind network)": whose state it was. */
+const THROUGH: Record<string, string> = { network: 'network, the peer', lock: 'lock, the holder' };
+
+/** `CAUSE`, or `CAUSE at SERVICE`, in words. */
+export function causeInWords(value: string): string {
+  const at = value.indexOf(' at ');
+  return at < 0 ? words(value) : `${words(value.slice(0, at))}${value.slice(at)}`;
+}
+
+/** A state of a critical path, and the wait through which it was found, in words. */
+export function stateInWords(name: string): string {
+  const [, state, wait] = /^(.+) \(behind (.+)\)$/.exec(name) ?? [];
+  return state && wait ? `${THROUGH[wait] ?? `${words(wait)}, who ended it`} ${words(state)}` : words(name);
+}
+
+/** The state in such a name. */
+export const stateOf = (name: string) => name.replace(/ \(behind .+\)$/, '');
+
 /** In words. */
 export function words(cause: string | null | undefined): string {
   const name = cause ?? 'unknown';

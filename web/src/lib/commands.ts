@@ -55,6 +55,11 @@ export function placeOf(command: string): Place | null {
 export const typed = (word: string) => (/^[A-Za-z0-9/._\-+:@=%]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 /** The command that exports into a file, as it is typed. */
-export function exporting(form: string, options: string[], file: string): string {
-  return ['wakepath', 'export', '--to', form, ...options, `--output=${file}`, ...fresh.folders].map(typed).join(' ');
+export function exporting(form: string, options: string[], file: string, folders: string[]): string {
+  return ['wakepath', 'export', '--to', form, ...options, `--output=${file}`, ...folders].map(typed).join(' ');
+}
+
+/** The command that makes a bundle of a request. */
+export function bundling(request: string, out: string, folders: string[]): string {
+  return ['wakepath', 'bundle', ...folders, request, '-o', out].map(typed).join(' ');
 }

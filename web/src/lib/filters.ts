@@ -4,6 +4,7 @@ import { folder, pair } from './compare';
 import { kindOf, originally, shown } from './names';
 import { attributes } from './selection';
 import { route } from './route.svelte';
+import { causeInWords } from './causes';
 import { count, duration } from './units';
 import { spanOf } from './window';
 
@@ -44,12 +45,13 @@ const NAMES: Record<string, { parameter?: string; attribute?: string }> = {
   path: { attribute: 'kind' },
   process: { attribute: 'process' },
   host: { attribute: 'host' },
+  cause: { attribute: 'cause' },
 };
 /** What chips of parameters are called. */
 const TITLES: Record<string, string> = { kind: 'kind', service: 'through', calls: 'which calls', longer: 'slower than', shorter: 'faster than' };
 /** What chips of periods are called, by the names of their ends in the address. */
 const PERIODS = [['begun', 'from', 'to'], ['compared with those begun', 'against_from', 'against_to']] as const;
-const LABELS: Record<string, string> = { reply: 'status', call: 'call', kind: 'path' };
+const LABELS: Record<string, string> = { reply: 'status', call: 'call', kind: 'path', cause: 'main cause' };
 /** Choices that are shown. */
 const SHOWN = 12;
 
@@ -72,7 +74,7 @@ export function chips(): Chip[] {
   const all = attributes();
   const having = all.map((w): Chip => {
     const [name, value] = [w.slice(0, w.indexOf('=')), w.slice(w.indexOf('=') + 1)];
-    return { name: LABELS[name] ?? name, value: shown(value), without: { with: all.filter((o) => o !== w).join('\n') } };
+    return { name: LABELS[name] ?? name, value: name === 'cause' ? causeInWords(shown(value)) : shown(value), without: { with: all.filter((o) => o !== w).join('\n') } };
   });
   const two = pair();
   const compared: Chip[] = two ? [{ name: 'compared', value: `${folder(two.of)} with ${folder(two.against)}`, without: { compare: '', against_from: '', against_to: '' } }] : [];
@@ -109,9 +111,9 @@ export function choices(requests: Requests | null, common: Common | null): Choic
   if (wrong > 0) out.push({ name: 'failed', value: '', detail: count(wrong), changes: having('outcome', 'error') });
   for (const k of kinds) out.push({ name: 'kind', value: `${k.asked} at ${k.service}`, detail: `${count(k.count)}, p99 ${duration(k.p99_ns)}`, changes: { kind: kindOf(k) } });
   const sum = (pairs: [string, number][]) => {
-    const found = new Map<string, number>();
-    for (const [name, n] of pairs) found.set(name, (found.get(name) ?? 0) + n);
-    return [...found].sort((a, b) => b[1] - a[1]);
+    const sums = new Map<string, number>();
+    for (const [name, n] of pairs) sums.set(name, (sums.get(name) ?? 0) + n);
+    return [...sums].sort((a, b) => b[1] - a[1]);
   };
   for (const [value, n] of sum(kinds.flatMap((k) => k.tiers.map((t): [string, number] => [t.service, k.count])))) {
     out.push({ name: 'service', value, detail: count(n), changes: { service: originally(value), calls: '' } });
@@ -122,9 +124,16 @@ export function choices(requests: Requests | null, common: Common | null): Choic
   for (const [value, n] of sum(kinds.flatMap((k) => k.tiers.flatMap((t) => t.asked.map((a): [string, number] => [`${a.asked} at ${t.service}`, a.requests]))))) {
     out.push({ name: 'call', value, detail: `in ${count(n)}`, changes: having('call', value) });
   }
+  const causes = (common?.values ?? []).filter((v) => v.attribute === 'cause');
+  const found = (v: { selected: number; others: number }) => v.selected + v.others;
+  // everywhere, then service by service
+  for (const [value, n] of sum(causes.map((v): [string, number] => [v.value.split(' at ')[0]!, found(v)]))) {
+    out.push({ name: 'cause', value, detail: `${causeInWords(value)}, ${count(n)}`, changes: having('cause', value) });
+  }
+  for (const v of causes) out.push({ name: 'cause', value: v.value, detail: count(found(v)), changes: having('cause', v.value) });
   for (const v of common?.values ?? []) {
     if (v.attribute === 'client' || v.attribute === 'process' || v.attribute === 'host') {
-      out.push({ name: v.attribute, value: v.value, detail: count(v.selected + v.others), changes: having(v.attribute, v.value) });
+      out.push({ name: v.attribute, value: v.value, detail: count(found(v)), changes: having(v.attribute, v.value) });
     }
   }
   return out;

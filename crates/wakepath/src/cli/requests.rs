@@ -24,6 +24,7 @@ Examples:
   wakepath requests shop --common --longer-than 50ms  what sets the slow ones apart
   wakepath requests shop --service store             those that pass through a service
   wakepath requests shop --with outcome=error --with 'call=*orders*'   failed, with such a call
+  wakepath requests shop --each --with cause=lock    those that waited mostly for locks
   wakepath requests shop --from +60s --against-to +60s   what changed after the first minute
   wakepath requests tuesday --map --against monday   which services and calls changed
   wakepath requests --json shop | jq '.kinds[0]'     for scripts")]
@@ -91,7 +92,8 @@ pub struct SuchRequests {
     #[arg(long, value_name = "SERVICE", requires = "service", add = ArgValueCompleter::new(complete::services))]
     pub calls: Option<String>,
     /// Requests with this value, as `wakepath requests --common` prints it: kind, outcome (error, ok, unknown), reply,
-    /// client, service, call, process or host; `*` stands for anything; may be repeated
+    /// client, service, call, process, host or cause; `*` stands for anything; may be repeated. cause=lock selects requests
+    /// of which locks took the largest part of the critical path, `cause=lock at web` those where that was at web
     #[arg(long, value_name = "ATTRIBUTE=VALUE")]
     pub with: Vec<With>,
 }

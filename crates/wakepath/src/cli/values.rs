@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use std::path::PathBuf;
 use std::str::FromStr;
 use wakepath_analysis::attributes::{ALL, Attribute};
+use wakepath_analysis::causes::Cause;
 use wakepath_export::push::Push;
 
 /// A source and the name of its host, as `NAME=SOURCE`.
@@ -118,12 +119,18 @@ impl FromStr for With {
     type Err = String;
     fn from_str(s: &str) -> Result<With, String> {
         let (name, value) = s.split_once('=').unwrap_or((s, ""));
-        let known: Vec<&str> = ALL.into_iter().filter(|a| *a != Attribute::Cause).map(Attribute::name).collect();
+        let known: Vec<&str> = ALL.into_iter().map(Attribute::name).collect();
+        // a pattern may be of any cause
+        let is_no_cause = |value: &str| {
+            let cause = value.split_once(" at ").map_or(value, |(cause, _)| cause);
+            !cause.contains('*') && !Cause::ALL.iter().any(|c| c.name() == cause)
+        };
         match Attribute::named(name) {
-            Some(Attribute::Cause) => {
-                Err("requests cannot be selected by cause: `requests --common` compares causes".into())
-            }
             Some(_) if value.is_empty() => Err(format!("{s}: give {name}=VALUE")),
+            Some(Attribute::Cause) if is_no_cause(value) => {
+                let causes: Vec<&str> = Cause::ALL.iter().map(|c| c.name()).collect();
+                Err(format!("{value}: not a cause; use {}", causes.join(", ")))
+            }
             Some(attribute) => Ok(With(attribute, value.into())),
             None => Err(format!("{name}: not an attribute; use {}", known.join(", "))),
         }

@@ -1,6 +1,6 @@
 //! `wakepath requests --against`, `--against-from` and `--against-to`: kinds, or services and calls, of two recordings or periods.
 
-use super::{part, spans, view_of, whole};
+use super::{is_read, part, spans, view_of, whole};
 use crate::cli::{PartOfRequests, RequestsArgs};
 use crate::output::{self, Answers};
 use crate::{folders, progress, sides};
@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::selection::Selection;
 use wakepath_analysis::service_map::service_map;
+use wakepath_graph::Index;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
 use wakepath_present::compared::{KindsComparedView, MapComparedView};
@@ -25,6 +26,8 @@ pub const MAP_SCHEMA: &str = "wakepath.service_map_compared/1";
 /// Requests that are compared with others.
 struct Side {
     folder: Folder,
+    /// Where the selection asks for causes.
+    index: Option<Index>,
     selection: Selection,
     name: String,
 }
@@ -34,18 +37,19 @@ impl Side {
         let folder = folders::open(dirs)?;
         let whole = whole(&spans(&folder));
         let selection = part::selection(requests, args.kind.as_deref(), whole)?;
+        let index = folders::index_for(&folder, dirs, &selection)?;
         let name = sides::name(dirs, &selection, whole, args.against.against.is_empty());
-        Ok(Side { folder, selection, name })
+        Ok(Side { folder, index, selection, name })
     }
 
     fn kinds(&self) -> RequestsView {
-        view_of(&self.folder, &self.selection)
+        view_of(&self.folder, self.index.as_ref(), &self.selection)
     }
 
     fn map(&self) -> ServiceMapView {
         let span_ns = spans(&self.folder).into_iter().map(|s| part::within(s, &self.selection));
         progress::reads(&self.folder, wakepath_causality::bytes_to_read(&self.folder));
-        let map = service_map(&self.folder, &Names::read(&self.folder), &self.selection);
+        let map = service_map(&self.folder, &Names::read(&self.folder), self.index.as_ref(), &self.selection);
         ServiceMapView::new(&map, span_ns.map(|(from, to)| to.abs_diff(from)).sum())
     }
 }
@@ -76,6 +80,8 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
         };
         (text, view.sides.requests(), view.sides.is_complete())
     };
+    is_read(selected.index.as_ref(), own)?;
+    is_read(against.index.as_ref(), args.against.folders(own))?;
     if requests == 0 {
         part::exists(&selected.folder, &selected.selection)?;
     }

@@ -1,7 +1,7 @@
 //! `wakepath requests --each`, `--map`, `--over-time` and `--common`: a selection of requests, one by one, by service, over time, or
 //! against the others.
 
-use super::{spans, whole};
+use super::{is_read, spans, whole};
 use crate::cli::{PartOfRequests, RequestsArgs};
 use crate::output::{self, Answers};
 use crate::{folders, progress, suggest};
@@ -73,7 +73,11 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
 impl Asked<'_> {
     /// Where waits were recorded, their index; then what is read is followed.
     fn index(&self) -> Result<Option<Index>> {
-        let index = folders::index_if_any(self.folder, &self.args.folders.folders)?;
+        let dirs = &self.args.folders.folders;
+        let index = match self.selection.asks_for_causes() {
+            true => Some(folders::index(self.folder, dirs)?),
+            false => folders::index_if_any(self.folder, dirs)?,
+        };
         self.follow();
         Ok(index)
     }
@@ -82,9 +86,15 @@ impl Asked<'_> {
         progress::reads(self.folder, wakepath_causality::bytes_to_read(self.folder));
     }
 
-    /// Refuses what an index could not be read for.
+    /// The same where the selection asks for causes.
+    fn index_for(&self) -> Result<Option<Index>> {
+        let index = folders::index_for(self.folder, &self.args.folders.folders, &self.selection)?;
+        self.follow();
+        Ok(index)
+    }
+
     fn is_read(&self, index: Option<&Index>) -> Result<()> {
-        index.map_or(Ok(()), |index| folders::whole(index, &self.args.folders.folders))
+        is_read(index, &self.args.folders.folders)
     }
 
     /// The answer as `document` or `render` gives it, and what was lost.
@@ -115,8 +125,9 @@ impl Asked<'_> {
     fn map(&self) -> Result<Found> {
         let within = self.spans.iter().map(|s| within(*s, &self.selection));
         let span_ns = within.map(|(from, to)| to.abs_diff(from)).sum();
-        self.follow();
-        let map = service_map(self.folder, self.names, &self.selection);
+        let index = self.index_for()?;
+        let map = service_map(self.folder, self.names, index.as_ref(), &self.selection);
+        self.is_read(index.as_ref())?;
         let view = ServiceMapView::new(&map, span_ns);
         let (text, losses) =
             self.text(|l| Ok(json::document(MAP_SCHEMA, l, &view)?), |l, style| view.render(l, style))?;
@@ -126,8 +137,10 @@ impl Asked<'_> {
     fn over_time(&self) -> Result<Found> {
         let span = whole(&self.spans);
         let time = within(span, &self.selection);
-        self.follow();
-        let over = over_time(self.folder, self.names, &self.selection, time, self.args.columns as usize);
+        let index = self.index_for()?;
+        let columns = self.args.columns as usize;
+        let over = over_time(self.folder, self.names, index.as_ref(), &self.selection, time, columns);
+        self.is_read(index.as_ref())?;
         let view = OverTimeView::new(&over, span, time);
         let (text, losses) =
             self.text(|l| Ok(json::document(OVER_TIME_SCHEMA, l, &view)?), |l, style| view.render(l, style))?;
@@ -161,7 +174,7 @@ pub fn exists(folder: &Folder, selection: &Selection) -> Result<()> {
     // by the selection itself: a map tells only so many services apart
     let of = |service: Option<&String>, calls: Option<&String>| {
         let selection = Selection { service: service.cloned(), calls: calls.cloned(), ..Selection::default() };
-        service_map(folder, &names, &selection)
+        service_map(folder, &names, None, &selection)
     };
     let passing = of(Some(service), None);
     if passing.requests == 0 {
