@@ -11,6 +11,9 @@ use crate::sniffed::{Seen, Wires};
 use crate::stream::Stream;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::rc::Rc;
 use wakepath_flows::Place;
 use wakepath_model::folder::Folder;
@@ -65,10 +68,15 @@ pub(crate) fn link(
         while only.step() {}
     } else {
         // hosts side by side on one line: only for how long things are kept, links go by bytes
-        loop {
-            let next = (0..sources.len()).filter_map(|i| sources[i].next_at().map(|t| (t, i))).min();
-            let Some((_, i)) = next else { break };
+        let mut next: BinaryHeap<_> =
+            sources.iter_mut().enumerate().filter_map(|(i, s)| Some(Reverse((s.next_at()?, i)))).collect();
+        while let Some(mut first) = next.peek_mut() {
+            let Reverse((_, i)) = *first;
             sources[i].step();
+            match sources[i].next_at() {
+                Some(at) => *first = Reverse((at, i)),
+                None => _ = PeekMut::pop(first),
+            }
         }
     }
     let mut report = Report::default();

@@ -8,7 +8,7 @@ use proptest::test_runner::RngSeed;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use support::{read, reduce, reduced_alike};
+use support::{folders_reduced_alike, read, reduce, reduced_alike};
 use wakepath_model::defects::id;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_testkit::random::Random;
@@ -99,6 +99,28 @@ proptest! {
     fn hosts_and_sniffers_join_alike(seed in any::<u64>(), services in 1..6usize, is_translated in any::<bool>()) {
         let plan = wired::Plan { services, is_translated, watched: vec![0, 2], ..wired::Plan::new(seed) };
         reduced_alike(&wired::simulate(&plan));
+    }
+
+    /// Each host is recorded twice: one after the other with a pause between them, without one, or both at once for a while. What is
+    /// on disk is cut into segments, as an agent's is.
+    #[test]
+    fn hosts_with_several_recordings_join_alike(
+        plan in plans(),
+        (ends, begins) in (30..70u64, 30..70u64),
+        segment_bytes in proptest::sample::select(&[0, 8_192][..]),
+        seed in any::<u64>(),
+    ) {
+        let recording = simulate(&plan);
+        let last = recording.truth.calls.iter().map(|c| c.began_ns).filter(|&t| t < u64::MAX).max().unwrap_or_default();
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let mut paths = Vec::new();
+        for (name, from, to) in [("second", last * begins / 100, u64::MAX / 4), ("first", 0, last * ends / 100)] {
+            let mut part = recording.clone();
+            part.cut(from, to);
+            let cuts = Cuts { flush_rows: 20, seed, segment_bytes };
+            paths.extend(part.write(&dir.path().join(name), cuts).expect("the disk takes it"));
+        }
+        folders_reduced_alike(&paths, dir.path());
     }
 
     /// One byte of a reduced host is another, or what follows it is gone.

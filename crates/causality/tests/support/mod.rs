@@ -73,7 +73,12 @@ pub fn reduce(paths: &[PathBuf], into: &Path) -> Vec<PathBuf> {
 pub fn reduced_alike(recording: &Recording) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let paths = recording.write(dir.path(), Cuts::default()).expect("the disk takes it");
-    let reduced = reduce(&paths, dir.path());
+    folders_reduced_alike(&paths, dir.path());
+}
+
+/// The same of folders; a host may have several. The reduced ones are made below `into`.
+pub fn folders_reduced_alike(paths: &[PathBuf], into: &Path) {
+    let reduced = reduce(paths, into);
     let all = |paths: &[PathBuf]| {
         let folder = Folder::open(paths).expect("folders");
         let mut requests = Vec::new();
@@ -87,7 +92,7 @@ pub fn reduced_alike(recording: &Recording) {
         assert!(folder.defects().is_empty(), "{:?}", folder.defects());
         (requests, refused.len(), report)
     };
-    let (together, alone) = (all(&paths), all(&reduced));
+    let (together, alone) = (all(paths), all(&reduced));
     assert_eq!(together.0, alone.0, "requests");
     assert_eq!((together.1, together.2), (alone.1, alone.2), "what came of it");
 }
