@@ -1,8 +1,7 @@
 //! Exchanges: a request and its reply as one endpoint saw them.
 //!
-//! Where the protocol is known its messages make them; elsewhere a change of direction does (vPath §2.2's
-//! communication pattern, merged operations of its Algorithm 1). The engine keeps only what is open, and hands every
-//! step to a [`Steps`] in the order in which it happened on the host.
+//! Where the protocol is known its messages make them; elsewhere a change of direction does (vPath §2.2's communication pattern, merged
+//! operations of its Algorithm 1). The engine keeps only what is open, and hands every step to a [`Steps`] in the order on the host.
 
 mod channels;
 mod direction;
@@ -460,14 +459,13 @@ impl<S: Steps> Engine<S> {
     /// With messages: reply bytes may complete the oldest exchanges whose reply has begun.
     fn reply_moved(&mut self, r: &OpRow) {
         let Some(ep) = self.eps.get(&r.flow) else { return };
-        let (met, asked, side) =
-            (ep.traits.flags.has(FlowFlag::Older), ep.traits.flags.has(FlowFlag::Requested), ep.side);
+        let (flags, side) = (ep.traits.flags, ep.side);
         if ep.traits.flags.has(FlowFlag::Unpaired) {
             return;
         }
         if ep.open.is_empty() {
             if side == Some(Side::Server) {
-                if met && !asked {
+                if flags.has(FlowFlag::Older) && !flags.has(FlowFlag::Requested) {
                     self.steps.unseen_reply(r.actor(), r.at);
                 } else {
                     self.steps.stray_reply(r.actor(), r.at);
