@@ -472,7 +472,8 @@ impl Awaiting {
 /// thread waits for now is not what it waits for.
 fn who(index: &Index, h: &Half) -> At {
     let (thread, actor) = (h.exchange.request.task, h.exchange.request.actor);
-    let leaves_threads = matches!(index.runtime(h.host, actor), RuntimeKind::Go | RuntimeKind::Jvm | RuntimeKind::Tokio);
+    let leaves_threads =
+        matches!(index.runtime(h.host, actor), RuntimeKind::Go | RuntimeKind::Jvm | RuntimeKind::Tokio);
     (h.host, if leaves_threads { actor } else { thread })
 }
 
