@@ -108,13 +108,15 @@ static __always_inline void tls_tells(struct task_struct *task, u64 session, str
 	follow(emit_clear(task, s, clear, bpf_ktime_get_ns()), &s->plain);
 }
 
-/* A call that was to send failed. Some of it may have been sent: the next call goes on with it. */
-static __always_inline void tls_tried(struct task_struct *task, struct tls_call *call)
+/* A call that was to send failed. Some of it may have been sent: the next call goes on with it. Or it sent what cannot be read here. */
+static __always_inline void tls_tried(struct task_struct *task, struct tls_call *call, s32 result)
 {
 	struct owned_key key = { .tgid = task->tgid, .of = call->session };
 	struct tls_session *s = bpf_map_lookup_elem(&tls_sessions, &key);
 
-	if (s && !s->tried_ns)
+	if (s && result > 0)
+		s->tried_ns = 0;
+	else if (s && !s->tried_ns)
 		s->tried_ns = call->began_ns;
 }
 
@@ -144,7 +146,7 @@ static __always_inline int tls_ends(struct pt_regs *regs)
 			clear.flags = OPF_MORE;
 		tls_tells(task, call->is_tunnel ? 0 : call->session, &clear);
 	} else if (call->op == OP_SEND) {
-		tls_tried(task, call);
+		tls_tried(task, call, RESULT(regs));
 	}
 	bpf_map_delete_elem(&tls_calls, &thread);
 	return 0;

@@ -25,7 +25,7 @@ pub enum End {
     Reset,
     /// Its flow ended before.
     Cut,
-    /// The recording ended before.
+    /// Its end was not recorded: the recording ended before, or missed it.
     Unfinished,
 }
 
@@ -46,7 +46,7 @@ impl End {
         match e {
             e if e.client.left.0 != 0 && !e.is(ExchangeFlag::Replied) => End::ClientLeft,
             e if e.is(ExchangeFlag::Reset) => End::Reset,
-            e if e.is(ExchangeFlag::Cut) && e.is(ExchangeFlag::Unfinished) => End::Unfinished,
+            e if e.is_without_end() => End::Unfinished,
             e if e.is(ExchangeFlag::Cut) => End::Cut,
             _ => End::Answered,
         }

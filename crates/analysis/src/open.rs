@@ -31,12 +31,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use wakepath_causality::exchange::Exchange;
 use wakepath_causality::exchange::ExchangeFlag;
-use wakepath_causality::path::Request;
+use wakepath_causality::path::{Half, Request};
 use wakepath_flows::Place;
 use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, Life, OpKind, STATE_UNKNOWN, Side, Table, WaitRow};
+use wakepath_model::rows::{Event, Life, OpKind, RuntimeKind, STATE_UNKNOWN, Side, Table, WaitRow};
 
 /// Most requests and descriptors that are remembered.
 const HELD_MAX: usize = 1 << 20;
@@ -233,7 +233,7 @@ struct Cut {
 
 /// Finds what had not ended. Memory: the tasks, and what is open.
 pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
-    let (mut cuts, awaiting) = cuts(folder, names);
+    let (mut cuts, awaiting) = cuts(folder, index, names);
     let looks = Looks::read(folder, names);
     let (mut waits, mut descriptors) = last_waits(folder, names);
     let selected = Selected::read(folder);
@@ -468,8 +468,17 @@ impl Awaiting {
     }
 }
 
+/// Who has a request, or makes a call: the thread; or the logical task of a runtime whose tasks go from thread to thread, so that what its
+/// thread waits for now is not what it waits for.
+fn who(index: &Index, h: &Half) -> At {
+    let (thread, actor) = (h.exchange.request.task, h.exchange.request.actor);
+    let leaves_threads =
+        matches!(index.runtime(h.host, actor), RuntimeKind::Go | RuntimeKind::Jvm | RuntimeKind::Tokio);
+    (h.host, if leaves_threads { actor } else { thread })
+}
+
 /// Requests that were cut: by the end of the recording, or of their connection. Apart from them, those that asked to wait.
-fn cuts(folder: &Folder, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
+fn cuts(folder: &Folder, index: &Index, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
     let (mut cuts, mut awaiting, mut readers): (Vec<Cut>, Awaiting, Readers) = Default::default();
     let out = |r: Request| {
         readers.count(&r);
@@ -488,11 +497,11 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
         let (mut calls, mut holders, mut sessions, mut inner) = (Vec::new(), Vec::new(), Vec::new(), root);
         for s in &r.spans {
             if let Some(c) = s.caller.as_ref().filter(|c| is_open(&c.exchange)) {
-                calls.push(((c.host, c.exchange.request.task), (c.host, c.exchange.flow)));
+                calls.push((who(index, c), (c.host, c.exchange.flow)));
                 inner = s;
             }
             if let Some(c) = s.callee.as_ref().filter(|c| is_open(&c.exchange)) {
-                let at = (c.host, c.exchange.request.task);
+                let at = who(index, c);
                 holders.push(at);
                 if names.text(c.host, c.exchange.content.protocol) == sessions::POSTGRES {
                     sessions.push((at, names.asked(c), age(c.host, c.exchange.request.began)));
@@ -508,7 +517,7 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
             age_ns: age(half.host, since),
             queue: None,
             where_: (names.service(inner), asked),
-            task: inner.callee.as_ref().map(|h| (h.host, h.exchange.request.task)),
+            task: inner.callee.as_ref().map(|h| who(index, h)),
             handed_on: None,
             is_orphan: r.orphan.is_some(),
             left_ago_ns: (e.client.left.0 != 0).then(|| age(half.host, e.client.left)),

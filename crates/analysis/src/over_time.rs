@@ -22,7 +22,7 @@ pub struct Column {
     pub requests: u64,
     /// Of them, failed by their reply, reset, cut, or left by their client.
     pub errors: u64,
-    /// Of them, still in progress when the recording ended: how long they take is not known.
+    /// Of them, those whose end was not recorded: how long they take is not known.
     pub unfinished: u64,
     /// Durations of the others (ns).
     pub durations: Histogram,

@@ -91,7 +91,7 @@ pub struct Kind {
     pub cut: u64,
     /// Of them, of no known protocol, whose flow ended with no reply: whether one was due is not known.
     pub unreplied: u64,
-    /// Of them, still in progress when the recording ended.
+    /// Of them, those whose end was not recorded.
     pub unfinished: u64,
     /// Of them, with a path known to be incomplete.
     pub incomplete: u64,

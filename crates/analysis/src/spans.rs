@@ -127,7 +127,8 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
             if served && e.request.arrived.0 != 0 { e.request.arrived.min(e.request.began) } else { e.request.began };
         let end = e.reply.ended.max(e.request.began);
         let head_unsent_ns = if served { e.request.unsent_ns } else { 0 };
-        let queued_ns = if served { e.request.taken.0.saturating_sub(start.0 + head_unsent_ns) } else { 0 };
+        let queued_ns =
+            if served { e.request.taken.0.saturating_sub(start.0.saturating_add(head_unsent_ns)) } else { 0 };
         let wire = legs(s);
         let mut self_ns = match (&s.wire, wire) {
             _ if served => (end.0 - start.0).saturating_sub(union(&mut calls[i], e.request.taken.0, end.0) + queued_ns),
@@ -141,7 +142,7 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
         };
         let unread_ns = if served { e.client.unread_ns.min(self_ns) } else { 0 };
         self_ns -= unread_ns;
-        let unsent_ns = if served { (e.client.unsent_ns + head_unsent_ns).min(self_ns) } else { 0 };
+        let unsent_ns = if served { e.client.unsent_ns.saturating_add(head_unsent_ns).min(self_ns) } else { 0 };
         self_ns -= unsent_ns;
         let between_ns = match (&s.caller, &s.callee) {
             _ if !served => wire.map(|w| (end.0 - start.0).saturating_sub(w.server_ns)),

@@ -4,6 +4,7 @@ mod support;
 
 use support::check;
 use wakepath_analysis::critical_path::critical_path;
+use wakepath_analysis::each::End;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
 use wakepath_analysis::slices::{Slice, State};
@@ -390,4 +391,26 @@ fn a_goroutine_is_called_by_its_number_and_is_found_by_that() {
     assert_eq!(names.find(goroutine).len(), 1);
     let thread = called.iter().find(|name| name.starts_with("shop/")).expect("the thread has one too");
     assert_eq!(names.find("shop"), names.find(thread), "a process's name means its thread");
+}
+
+/// The reply to r1 came while nobody recorded. That it has an end shows when the next request comes; how long it took does not.
+#[test]
+fn how_long_a_request_took_whose_reply_was_missed_is_not_known() {
+    let script = "
+task A app
+flow c - A
+100 A takes r1 c
+~110 A answers r1
+lost 105 150
+900000 A takes r2 c
+900100 A answers r2
+";
+    let recording = play(script).expect("the script");
+    let mut ends = Vec::new();
+    each(&recording, |_, _, r| {
+        let e = &r.spans[0].callee.as_ref().expect("it was served").exchange;
+        ends.push((End::of(e), r.is_in_progress(), r.is_complete()));
+    });
+    ends.sort_by_key(|end| end.1);
+    assert_eq!(ends, [(End::Answered, false, true), (End::Unfinished, true, false)]);
 }

@@ -58,13 +58,12 @@ impl Span {
         self.gap.or(doubts).or(self.is_in_progress().then_some(Gap::AfterRecording))
     }
 
-    /// Whether the recording ended before its reply was complete. To a call of no known protocol (a line of a log) perhaps
-    /// none is due.
+    /// Whether its end was not recorded ([`Exchange::is_without_end`]). To a call of no known protocol (a line of a log) perhaps none is due.
     pub fn is_in_progress(&self) -> bool {
         let half = self.callee.as_ref().or(self.caller.as_ref());
         half.is_some_and(|h| {
             let is_due = self.parent.is_none() || h.exchange.content.protocol != StrId::EMPTY;
-            h.exchange.is(ExchangeFlag::Cut) && h.exchange.is(ExchangeFlag::Unfinished) && is_due
+            h.exchange.is_without_end() && is_due
         })
     }
 }
@@ -117,7 +116,7 @@ impl Request {
         out
     }
 
-    /// Whether the recording ended before its reply was complete: it took longer than what was seen of it.
+    /// Whether its end was not recorded: how long it took is not known.
     pub fn is_in_progress(&self) -> bool {
         self.spans.first().is_some_and(Span::is_in_progress)
     }

@@ -338,9 +338,11 @@ impl KernelDecoder {
         }
         let head = f.tail::<w::Op>(o.head_bytes.into());
         let sent = o.head.sub & !(w::SUB_GOES_ON | w::CLEAR_RECORD) == w::OP_SEND;
-        // longer times are rounded
-        let is_known = o.flags & w::OPF_ENTRY != 0 && o.entry_ago_ns < 1 << 31;
-        let began = if is_known { o.ts_ns.saturating_sub(o.entry_ago_ns.into()) } else { 0 };
+        let ago = w::ago_ns(o.entry_ago_ns);
+        // longer times are rounded down, by less than a thousandth
+        let rounded = if o.entry_ago_ns < 1 << 31 { 0 } else { ago >> 10 };
+        let is_known = o.flags & w::OPF_ENTRY != 0 && o.entry_ago_ns != u32::MAX;
+        let began = if is_known { o.ts_ns.saturating_sub(ago.saturating_add(rounded)) } else { 0 };
         let said = Plaintext {
             at,
             began: MonoNs(began),

@@ -21,7 +21,7 @@ pub struct ColumnView {
     pub rate_per_s: f64,
     /// Of them, failed by their reply, reset, cut, or left by their client.
     pub errors: u64,
-    /// Of them, still in progress when the recording ended.
+    /// Of them, those whose end was not recorded.
     pub unfinished: u64,
     /// Durations of the others (ns): null where there are none.
     pub p50_ns: Option<u64>,

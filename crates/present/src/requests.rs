@@ -123,7 +123,7 @@ pub struct KindView {
     pub cut: u64,
     /// Of no known protocol, and without a reply: whether one was due is not known.
     pub unreplied: u64,
-    /// Still in progress when recording stopped.
+    /// Requests whose end was not recorded: they were in progress when recording stopped, or it was lost.
     pub unfinished: u64,
     /// With a path known to be incomplete.
     pub incomplete: u64,

@@ -164,9 +164,9 @@ pub struct ShowView {
     pub asked: String,
     /// Wall-clock begin, ns since 1970.
     pub wall_ns: Option<i64>,
-    /// Length, ns; of one that was in progress when the recording ended, until then.
+    /// Length, ns; of one whose end was not recorded, as far as it was seen.
     pub duration_ns: u64,
-    /// The recording ended before its reply was complete.
+    /// Its end was not recorded: it was in progress when recording stopped, or the end was lost.
     pub in_progress: bool,
     /// Whether nothing is known to be missing.
     pub complete: bool,

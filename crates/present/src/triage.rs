@@ -305,7 +305,8 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
         found.push((c.closed, format!("{}.", c.sentence), screen.command("requests"), None));
     }
     // of those in failed requests, the requests are told already; these the application may have hidden from its clients
-    for e in r.call_errors.iter().filter(|e| e.hidden + e.outcome_unknown > 0 || e.kind.is_none()) {
+    let may_be_hidden = |e: &&CallErrorView| e.hidden + e.outcome_unknown > 0 || e.kind.is_none();
+    for e in r.call_errors.iter().filter(may_be_hidden).filter(|e| !is_greeting(&e.asked)) {
         let count = (e.hidden + e.outcome_unknown).max(1);
         found.push((count, format!("{}.", e.sentence()), screen.command("requests"), None));
     }
@@ -357,6 +358,11 @@ fn met_in(r: &RequestsView, k: &KindView) -> Option<String> {
 fn is_tried_always(remote: &str) -> bool {
     let in_run = remote.strip_prefix("/var").unwrap_or(remote);
     ["/run/nscd/", "/run/uuidd/"].iter().any(|dir| in_run.starts_with(dir)) || remote == "/dev/log"
+}
+
+/// Whether clients ask it first on each connection, and go on where the server does not know it: how Redis clients name themselves.
+fn is_greeting(asked: &str) -> bool {
+    ["CLIENT SETINFO", "HELLO"].iter().any(|greeting| asked.starts_with(greeting))
 }
 
 /// Requests of a kind that failed, were cut short or were refused.

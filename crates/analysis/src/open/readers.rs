@@ -33,7 +33,9 @@ impl Readers {
             }
             let of = self.0.entry((half.host, e.request.task)).or_insert(HandedOn { read: 0, by_others: 0 });
             of.read += 1;
-            of.by_others += u64::from(e.request.actor != e.reply.actor);
+            // another logical task on the same thread sleeps where this one does
+            let is_another = e.request.actor != e.reply.actor && e.request.task != e.reply.task;
+            of.by_others += u64::from(is_another);
         }
     }
 

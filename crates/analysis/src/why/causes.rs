@@ -348,13 +348,24 @@ impl<'a> Reader<'a> {
         Some(if end.lport != 0 && end.rport != 0 { "a connection".to_owned() } else { "a UNIX socket".to_owned() })
     }
 
+    /// The last wait of a task before `at` for the futex that another waited for; else its last wait. It may have slept for something else
+    /// while it held that.
+    fn queued_before(&self, (host, task): (HostId, TaskId), at: CommonNs, o: &Outer) -> Option<WaitRow> {
+        const BACK_MAX: usize = 16;
+        let futex = o.row.filter(|row| is_futex(row));
+        let after = self.index.waits_from(host, task, self.index.timeline().local(host, at));
+        let mut back = (0..after).rev().take(BACK_MAX).map_while(|i| self.index.wait(host, task, i));
+        let same = futex.and_then(|row| back.find(|w| is_futex(w) && w.arg0 == row.arg0));
+        same.or_else(|| self.wait_before((host, task), at))
+    }
+
     /// Who held what was waited for while a slice passed: who ended the wait may have been queued for it too, after another. For a futex,
     /// who held it for the most of the slice.
     fn holder(&self, o: &Outer, s: &Slice) -> Option<(HostId, TaskId)> {
         const QUEUED_MAX: usize = 64;
         let mut holder = o.by?;
         for _ in 0..QUEUED_MAX {
-            let Some(w) = self.wait_before(holder, s.to) else { break };
+            let Some(w) = self.queued_before(holder, s.to, o) else { break };
             let (from, to) = (self.index.common(holder.0, w.blocked), self.index.common(holder.0, w.woken));
             let is_same = Some(w.syscall) == o.syscall && w.cause == EndedBy::Task;
             let is_same_futex = || is_futex(&w) && o.row.is_some_and(|row| row.arg0 == w.arg0);

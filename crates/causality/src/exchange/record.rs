@@ -323,6 +323,15 @@ impl Exchange {
         }
     }
 
+    /// Whether its end was not recorded: the recording ended before; or its reply was lost, or came while nobody recorded, as something that
+    /// came later shows. How long it took is not known.
+    pub fn is_without_end(&self) -> bool {
+        let is_cut = self.is(ExchangeFlag::Cut);
+        let was_missed = self.is(ExchangeFlag::UnclearBorders) && self.is_owed() && !self.is_by_direction();
+        let has_left = self.is(ExchangeFlag::Reset) || self.client.left.0 != 0;
+        (is_cut && self.is(ExchangeFlag::Unfinished)) || (was_missed && !is_cut && !has_left)
+    }
+
     /// A reply is due of which nothing was seen yet.
     pub(super) fn is_owed(&self) -> bool {
         self.reply.start == OPEN && !self.is(ExchangeFlag::OneWay)

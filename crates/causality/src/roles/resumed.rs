@@ -77,12 +77,12 @@ impl Resumed {
     /// A thread takes something from a connection: the answer to the call of a task that was made for a request, or anything else.
     pub(super) fn takes(&mut self, thread: TaskId, from: EndpointId, answer: Option<Answer>) {
         let Some(acts) = self.acts.get_mut(&thread) else { return };
-        if !acts.read.contains(&from) {
+        if acts.read.len() < ACTS_MAX && !acts.read.contains(&from) {
             acts.read.push(from);
         }
         // one that is read without a wait need not be what a poll found ready
         let found = answer.filter(|a| a.called < acts.turn.since);
-        match found.filter(|_| acts.answers.len() < ACTS_MAX && acts.read.len() < ACTS_MAX) {
+        match found.filter(|_| acts.answers.len() < ACTS_MAX) {
             Some(found) => acts.answers.push(found),
             None => acts.is_given_more = true,
         }
@@ -120,7 +120,7 @@ impl Acts {
 
     /// Whether all that its polls found ready was seen taken up.
     fn is_all_known(&self) -> bool {
-        self.turn.ready as usize == self.read.len()
+        self.read.len() < ACTS_MAX && self.turn.ready as usize == self.read.len()
     }
 
     fn handed_on(&self) -> bool {

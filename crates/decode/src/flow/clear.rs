@@ -67,7 +67,7 @@ impl Flow {
             self.know(id, at, Protocol::Tls, dir, sent, sink);
         }
         if sent {
-            self.join_waiting(id, sink);
+            self.join_or_give_up(id, at, sink);
         }
         is_handshake
     }
@@ -83,8 +83,19 @@ impl Flow {
         let Some(clear) = &mut self.clear else { return };
         clear.directions[usize::from(sent)].moved_to(end, at);
         if sent {
-            self.join_waiting(id, sink);
+            self.join_or_give_up(id, at, sink);
         }
+    }
+
+    /// As [`Self::join_waiting`]. Where records were missed, they may have been those of what waits, and a later one that is as long
+    /// another's: that is given up.
+    fn join_or_give_up<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, sink: &mut S) {
+        let Some(clear) = &mut self.clear else { return };
+        let (is_lost, was_joined) = (clear.directions[1].takes_loss(), clear.directions[1].is_joined());
+        if is_lost && !clear.waiting.is_empty() {
+            return self.is_unfit(id, at, was_joined, sink);
+        }
+        self.join_waiting(id, sink);
     }
 
     /// The handshake is over: what follows is told as plaintext.

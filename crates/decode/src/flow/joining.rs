@@ -138,6 +138,11 @@ impl Direction {
         self.records.moved_to(end, at);
     }
 
+    /// Whether records were missed since this was last asked.
+    pub fn takes_loss(&mut self) -> bool {
+        std::mem::take(&mut self.records.is_lost)
+    }
+
     /// Whether some plaintext was.
     pub fn is_joined(&self) -> bool {
         self.reached.is_some()

@@ -141,7 +141,7 @@ pub fn ending(names: &Names<'_>, half: &Half, a: &mut Attributes) -> Option<Stri
     let (kind, failure) = match ended {
         // whether it will fail is not known
         Some(("unfinished", _)) => {
-            a.text("wakepath.end", "the recording ended first");
+            a.text("wakepath.end", "its end was not recorded");
             return None;
         }
         Some((kind, failure)) => (kind.to_owned(), failure.to_owned()),

@@ -152,8 +152,6 @@ table! {
         reply_fingerprint: u64 => none(0),
         /// The time in which the server had read all that had come of the request, and the rest had not (ns).
         unsent_ns: u64,
-        /// The part of the time to `taken` in which the server waited until its client had sent the rest of the head (ns).
-        head_unsent_ns: u64,
         /// The time of the reply in which bytes found no room (ns).
         unread_ns: u64,
         /// When the client closed or reset the connection before the reply was complete, 0 = it did not.
@@ -203,5 +201,7 @@ table! {
         asked_for: AskedFor,
         /// What kind of identifier the witness is.
         witness_kind: WitnessKind,
+        /// The part of the time to `taken` in which the server waited until its client had sent the rest of the head (ns).
+        head_unsent_ns: u64,
     }
 }

@@ -172,7 +172,10 @@ impl RequestsView {
             .collect();
         if !what.is_empty() {
             out.push('\n');
-            let line = format!("Still in progress when recording stopped: {}.", what.join(", "));
+            let line = format!(
+                "Their end was not recorded (in progress when recording stopped, or lost): {}.",
+                what.join(", ")
+            );
             for line in wrap(&sanitise(&line), "  ", style.prose()).lines() {
                 let _ = writeln!(out, "{line}");
             }

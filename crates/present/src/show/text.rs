@@ -47,7 +47,7 @@ impl ShowView {
             sanitise(&self.asked),
             sanitise(&self.service),
             units::duration(self.duration_ns),
-            if self.in_progress { ", still in progress when the recording ended" } else { "" },
+            if self.in_progress { ", its end was not recorded" } else { "" },
             self.request,
             if self.complete { "path complete" } else { "path INCOMPLETE (see below)" },
         );

@@ -73,6 +73,7 @@ pub fn begin(state: Arc<State>, keeper: Arc<Keeper>, temporary: PathBuf) -> Resu
                     last = seen.into_iter().map(|s| s.id).collect();
                     state.config.triggers.iter().for_each(|rule| keep(&state, &keeper, rule, &usual, &new));
                     usual.learn(&new);
+                    state.now().kept.looked_to = to;
                     is_told = false;
                 }
                 Err(e) => {
@@ -82,9 +83,7 @@ pub fn begin(state: Arc<State>, keeper: Arc<Keeper>, temporary: PathBuf) -> Resu
                     }
                 }
             }
-            let kept = &mut state.now().kept;
-            kept.looks += 1;
-            kept.looked_to = to;
+            state.now().kept.looks += 1;
             from = to;
             thread::sleep((took * SHARE).saturating_sub(EVERY));
         }

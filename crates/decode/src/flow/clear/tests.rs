@@ -237,3 +237,20 @@ fn plaintext_is_in_no_record_that_was_sent_before_it() {
     let rows = client.rows.0.iter().filter_map(|row| if let Event::Message(m) = row { Some(m) } else { None });
     assert_eq!(rows.filter(is_request).map(|m| m.at.0).collect::<Vec<_>>(), [client.at]);
 }
+
+#[test]
+fn what_waits_for_records_that_were_missed_is_given_up() {
+    let mut client = End::new(Side::Client);
+    assert_eq!(client.plain(true, GET, 0), None);
+    client.cipher(true, &record(GET.len()));
+    client.reads(&record(OK.len()));
+    assert!(client.plain(false, OK, 100).is_some());
+    // the record of the second was lost, and the third's is as long
+    assert_eq!(client.plain(true, b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n", 0), None);
+    client.moved[1] += record(GET.len()).len() as u64;
+    assert_eq!(client.plain(true, b"GET /c HTTP/1.1\r\nHost: h\r\n\r\n", 0), None);
+    client.cipher(true, &record(GET.len()));
+    client.cipher(true, &record(GET.len()));
+    let requests = client.told().into_iter().filter(|m| m.0 == MessageRole::Request).count();
+    assert_eq!(requests, 1, "{:?}", client.told());
+}

@@ -43,6 +43,8 @@ pub(super) struct Records {
     pub queue: VecDeque<Record>,
     /// Whoever reads does not stop after a header, so it may hold records that it did not decrypt yet.
     pub is_ahead: bool,
+    /// Some were missed, since this was last asked.
+    pub is_lost: bool,
 }
 
 /// Whether bytes may begin a record: as far as there are any.
@@ -97,6 +99,7 @@ impl Records {
 
     /// Where the next record begins is not known any more, until an operation begins with one.
     fn lose(&mut self) {
+        self.is_lost |= self.next.is_some();
         self.next = None;
         self.part.clear();
         self.queue.clear();
