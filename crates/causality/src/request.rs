@@ -2,7 +2,6 @@
 
 use crate::evidence::{Gap, Rule};
 use crate::exchange::Exchange;
-use crate::exchange::ExchangeFlag;
 use crate::finished::Refusal;
 use fnv::FnvHasher;
 use std::hash::{Hash as _, Hasher as _};
