@@ -352,7 +352,7 @@ impl<'a> Reader<'a> {
     /// while it held that.
     fn queued_before(&self, (host, task): (HostId, TaskId), at: CommonNs, o: &Outer) -> Option<WaitRow> {
         const BACK_MAX: usize = 16;
-        let futex = o.row.filter(|row| is_futex(row));
+        let futex = o.row.filter(is_futex);
         let after = self.index.waits_from(host, task, self.index.timeline().local(host, at));
         let mut back = (0..after).rev().take(BACK_MAX).map_while(|i| self.index.wait(host, task, i));
         let same = futex.and_then(|row| back.find(|w| is_futex(w) && w.arg0 == row.arg0));
