@@ -142,12 +142,3 @@ export function neighbour(all: Box[], from: Box, key: string): Box | undefined {
       return undefined;
   }
 }
-
-/** About so wide is a letter of a box (pixels). */
-const LETTER = 7;
-
-/** As much of a name as a box of a width (pixels) has room for. */
-export function fitting(name: string, width: number): string {
-  const letters = Math.floor(width / LETTER);
-  return name.length <= letters ? name : `${name.slice(0, Math.max(1, letters - 1))}…`;
-}
