@@ -1,7 +1,7 @@
 //! How links are sought.
 
 use crate::proof::Proof;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wakepath_model::ids::{EndpointId, HostId};
 
@@ -18,6 +18,8 @@ pub struct Options {
     pub refuses_witness: bool,
     /// Gives proofs of calls here: those of a host's flow and first byte of which `is_asked` holds.
     pub explain: Option<Explain>,
+    /// Once this holds, nothing more is linked: who takes the requests wants no more. What was learned before is read whole.
+    pub stop: Option<Rc<Cell<bool>>>,
     /// For tests: rules are asked in this random order. It changes nothing.
     pub order: Option<u64>,
     /// For tests: from so many requests on, those that could have made a call are kept as a set and not one by one. It changes

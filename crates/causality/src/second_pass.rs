@@ -64,13 +64,16 @@ pub(crate) fn link(
             }
         })
         .collect();
+    let is_stopped = || options.stop.as_ref().is_some_and(|stop| stop.get());
     if let [only] = &mut sources[..] {
-        while only.step() {}
+        while !is_stopped() && only.step() {}
     } else {
         // hosts side by side on one line: only for how long things are kept, links go by bytes
         let mut next: BinaryHeap<_> =
             sources.iter_mut().enumerate().filter_map(|(i, s)| Some(Reverse((s.next_at()?, i)))).collect();
-        while let Some(mut first) = next.peek_mut() {
+        while !is_stopped()
+            && let Some(mut first) = next.peek_mut()
+        {
             let Reverse((_, i)) = *first;
             sources[i].step();
             match sources[i].next_at() {

@@ -9,12 +9,15 @@ use crate::requests::{part, spans, whole};
 use crate::{find, folders, progress};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::error::ErrorKind as Usage;
+use std::cell::Cell;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
 use std::path::PathBuf;
+use std::rc::Rc;
 use wakepath_analysis::flame::{Flame, flame};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::selection::{Known, Placed, Selection};
 use wakepath_analysis::why::Recording;
+use wakepath_causality::Options;
 use wakepath_causality::path::Request;
 use wakepath_export::perfetto::tasks::{self, InFlight, Window};
 use wakepath_export::push::Push;
@@ -218,7 +221,7 @@ impl Source<'_> {
     fn each(&self, exported: &mut Exported, take: &mut dyn FnMut(&Request, &Placed) -> io::Result<()>) -> Result<()> {
         let line = self.folder.timeline();
         let known = Known::new(self.folder, self.names, self.index, self.selection.asks_for_causes());
-        let mut so_far = Ok(());
+        let (mut so_far, stop) = (Ok(()), Rc::new(Cell::new(false)));
         let mut each = |r: &Request| {
             if so_far.is_err() {
                 return;
@@ -228,11 +231,15 @@ impl Source<'_> {
                 exported.requests += 1;
                 exported.incomplete += u64::from(!r.is_complete());
                 so_far = take(r, &placed);
+                stop.set(so_far.is_err());
             }
         };
         match &self.only {
             Some(r) => each(r),
-            None => drop(wakepath_causality::reconstruct(self.folder, |r| each(&r), |_, _, _, _| {})),
+            None => {
+                let options = Options { stop: Some(Rc::clone(&stop)), ..Options::default() };
+                wakepath_causality::reconstruct_with(self.folder, &options, |r| each(&r), |_, _, _, _| {});
+            }
         }
         so_far.context("writing the export")
     }
