@@ -21,7 +21,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 /// Clients at the same time. One that sends no head in time is left; so is one after so long altogether.
-const LIMITS: Limits = Limits { connections: 64, head: Duration::from_secs(5), all: Some(Duration::from_secs(600)) };
+const LIMITS: Limits =
+    Limits { connections: 64, head: Duration::from_secs(5), all: Some(Duration::from_secs(600)), half_close: true };
 /// Windows that are sent at the same time; who asks for another is told to come again.
 const WINDOWS_AT_ONCE: usize = 4;
 /// A client that takes nothing of a window for so long is left.

@@ -14,7 +14,8 @@ pub(crate) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// A client that takes longer to ask is left, and one that takes twice as long for all.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Clients at the same time; more wait until one of these is done or left.
-const LIMITS: Limits = Limits { connections: 16, head: PATIENCE, all: Some(PATIENCE.saturating_mul(2)) };
+const LIMITS: Limits =
+    Limits { connections: 16, head: PATIENCE, all: Some(PATIENCE.saturating_mul(2)), half_close: true };
 
 /// Answers with what `figures` gives, in a thread of its own, until the process ends.
 ///

@@ -141,11 +141,13 @@ pub(crate) struct Limits {
     pub(crate) head: Duration,
     /// How long a connection may last.
     pub(crate) all: Option<Duration>,
+    /// Who has asked may close its side, and still waits for the answer. Else that gives up what it asked for.
+    pub(crate) half_close: bool,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { connections: CONNECTIONS_MAX, head: HEAD_MAX, all: None }
+        Limits { connections: CONNECTIONS_MAX, head: HEAD_MAX, all: None, half_close: false }
     }
 }
 
@@ -164,8 +166,7 @@ pub(crate) async fn accept(listener: tokio::net::TcpListener, router: Router, li
         };
         let service = TowerToHyperService::new(router.clone());
         let mut server = http1::Builder::new();
-        // who has asked may close its side, and still waits for the answer
-        server.timer(TokioTimer::new()).header_read_timeout(limits.head).half_close(true);
+        server.timer(TokioTimer::new()).header_read_timeout(limits.head).half_close(limits.half_close);
         let connection = server.serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
             // how it ends is the client's affair
@@ -470,7 +471,7 @@ mod tests {
 
     #[test]
     fn who_says_nothing_or_half_a_request_is_not_waited_for() {
-        let to = server(Limits { connections: 8, head: Duration::from_millis(300), all: None });
+        let to = server(Limits { connections: 8, head: Duration::from_millis(300), ..Limits::default() });
         for said in [&b""[..], b"GET / HTTP/1.1\r\nHost:", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"] {
             let lasted = lasts(to, said);
             assert!(lasted >= Duration::from_millis(250) && lasted < Duration::from_secs(10), "{said:?}: {lasted:?}");
@@ -479,7 +480,7 @@ mod tests {
 
     #[test]
     fn many_idle_connections_keep_nobody_out_for_long() {
-        let to = server(Limits { connections: 4, head: Duration::from_millis(500), all: None });
+        let to = server(Limits { connections: 4, head: Duration::from_millis(500), ..Limits::default() });
         let mut own = connect(to);
         ask(&mut own);
         let mut idle: Vec<TcpStream> = (0..20).map(|_| connect(to)).collect();
