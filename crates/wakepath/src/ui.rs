@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tempfile::TempDir;
 use wakepath_model::folder::is_being_written;
 use wakepath_ui::api::{FOLDER, FOLDERS};
@@ -33,6 +33,8 @@ struct Recordings {
     /// What they held in short when the server began, for as long as nothing was written into them since: the page shows it first
     /// of all, and to find it takes longer the more there is.
     brief: (u64, String),
+    /// Where the bundle is that is being made: files are written one at a time.
+    making: Arc<Mutex<Option<PathBuf>>>,
 }
 
 /// Serves the page.
@@ -70,7 +72,13 @@ pub fn run(args: &UiArgs, evidence: Option<EvidenceFlag>) -> Result<i32> {
         tell!("wakepath: what is sent from here to other machines is not encrypted");
     }
     tell!("wakepath: serving until Ctrl-C");
-    server::serve(listener, Arc::new(Recordings { dirs, brief }), token, env!("CARGO_PKG_VERSION"))?;
+    let making = Arc::<Mutex<Option<PathBuf>>>::default();
+    let recordings = Recordings { dirs, brief, making: Arc::clone(&making) };
+    server::serve(listener, Arc::new(recordings), token, env!("CARGO_PKG_VERSION"))?;
+    // who makes it ends with this process, and removes nothing
+    if let Some(dir) = making.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let _ = std::fs::remove_dir_all(dir);
+    }
     Ok(output::ANSWERED)
 }
 
@@ -144,6 +152,7 @@ impl Answering for Recordings {
         // a folder is made whole before it can be sent
         let folder = arguments.first().is_some_and(|command| command == BUNDLE).then(temporary).transpose();
         let folder = folder.map_err(|e| format!("no room for the bundle: {}", output::reasons(&e)))?;
+        *self.making.lock().unwrap_or_else(PoisonError::into_inner) = folder.as_ref().map(|f| f.path().to_owned());
         if let Some(folder) = &folder {
             words.extend(["--output".into(), folder.path().join("bundle").into_os_string()]);
         }
