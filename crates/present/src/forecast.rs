@@ -184,7 +184,7 @@ impl ForecastView {
             reordered_of: f.reordered.1,
             stuck: f.stuck.clone(),
             lossy,
-            bottlenecks: f.steps.iter().map(|s| StepView::new(s, Scope::of(&f.coming, f.kind))).collect(),
+            bottlenecks: f.steps.iter().map(|s| StepView::new(s, Scope::of(&f.coming, f.kind, &s.outcome))).collect(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The critical path as people read it: all of it in one unit, that of a single run.
 
+use wakepath_forecast::forecast::Coming;
+use wakepath_forecast::jobs::Arrivals;
 use wakepath_forecast::replay::{Options, replay};
 use wakepath_forecast::system::{
     Actor, Discipline, NOT_SEEN, Queue, QueueId, QueueKind, Runs, State, StateId, Station, StationId, Step, System,
@@ -74,4 +76,14 @@ fn the_path_and_its_loops_are_of_one_run() {
     let mut text = String::new();
     path.render(&mut text, Style::default());
     assert!(text.contains("Critical path of the run, 10.0 ms from its first request to its last reply:"), "{text}");
+}
+
+#[test]
+fn the_path_of_a_client_that_paused_most_of_the_time_is_not_that_of_the_run() {
+    let options = Options { path: true, ..Options::default() };
+    let mut outcome = replay(&system(), &options);
+    let closed = Coming::Jobs(Arrivals::Closed { clients: 4 });
+    assert_eq!(Scope::of(&closed, None, &outcome), Scope::Run);
+    outcome.elapsed_ns *= 3;
+    assert_eq!(Scope::of(&closed, None, &outcome), Scope::Requests(None));
 }

@@ -42,7 +42,7 @@ pub fn run(args: &BottleneckArgs, out: &mut Answers) -> Result<i32> {
     let view = BottlenecksView {
         calibration: CalibrationView::new(&calibration),
         arrivals: ArrivalsView::new(&coming, args.part.arrivals.is_none(), &mut assumptions),
-        path: PathView::new(&system, &outcome, Scope::of(&coming, kind)),
+        path: PathView::new(&system, &outcome, Scope::of(&coming, kind, &outcome)),
         bottleneck: BottleneckView::new(&system, &found),
         margins: margins.iter().map(|m| MarginView::new(&system, m)).collect(),
         slack: slack(&system).iter().map(|s| SlackView::new(&system, s)).collect(),

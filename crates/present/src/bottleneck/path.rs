@@ -78,10 +78,13 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// What tells most: where requests come at their times, nothing leads from one to the next.
-    pub fn of(coming: &Coming, kind: Option<KindId>) -> Scope {
+    /// What tells most: where requests come at their times, nothing leads from one to the next. And the client that ends last may have
+    /// paused for most of the run: its path then tells little of the others.
+    pub fn of(coming: &Coming, kind: Option<KindId>, outcome: &Outcome) -> Scope {
+        let on_path: u64 = outcome.path.iter().map(|s| s.ns).sum();
         match (coming, kind) {
             (_, Some(_)) | (Coming::Jobs(Arrivals::Open), None) => Scope::Requests(kind),
+            (Coming::Jobs(_), None) if on_path < outcome.elapsed_ns / 2 => Scope::Requests(None),
             _ => Scope::Run,
         }
     }
