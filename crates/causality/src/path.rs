@@ -302,7 +302,7 @@ impl<'a> Assembler<'a> {
                 }
                 None => {
                     self.linked.leaves += 1;
-                    if e.content.queued == Queued::Relayed {
+                    if e.content.queued == Queued::Relayed || self.pairs.place((host, e.flow)).is_multipath() {
                         node.gap.get_or_insert(Gap::Unfollowed);
                     } else if e.is(ExchangeFlag::OneWay) {
                         // it was said whole; who took it need not have been seen

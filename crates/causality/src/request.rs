@@ -47,7 +47,8 @@ pub struct Span {
 impl Span {
     /// Whether no vantage watches its server, as far as is known: a server's side that cannot be told from others' may be watched.
     pub fn is_unwatched(&self) -> bool {
-        self.callee.is_none() && !self.caller.as_ref().is_some_and(|h| h.exchange.is_on_shared_connection())
+        let is_known_by_address = |h: &Half| !h.exchange.is_on_shared_connection() && !h.place.is_multipath();
+        self.callee.is_none() && self.caller.as_ref().is_none_or(is_known_by_address)
     }
 
     /// Why it is not whole: what the linker found, calls that may be its, or its reply, where the recording ended before that.

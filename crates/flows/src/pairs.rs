@@ -29,7 +29,15 @@ pub struct Place {
     pub path: StrId,
 }
 
+/// The socket API's number of multipath TCP.
+const IPPROTO_MPTCP: u16 = 262;
+
 impl Place {
+    /// Whether it is a multipath connection: packets of its paths have addresses of their own, so its ends are not paired.
+    pub fn is_multipath(&self) -> bool {
+        self.protocol == IPPROTO_MPTCP
+    }
+
     /// Of an announcement; IPv4 addresses mapped into IPv6 are IPv4.
     pub fn of(r: &EndpointRow) -> Place {
         Place {
