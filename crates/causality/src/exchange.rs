@@ -213,6 +213,7 @@ impl<S: Steps> Engine<S> {
 
     /// The flow is over: what is open on it was cut off.
     fn end(&mut self, flow: EndpointId, at: MonoNs) {
+        self.is_answered_unseen(flow);
         self.cut(flow, at);
         if self.eps.remove(flow, at) {
             self.steps.flow_gone(&self.xs, flow);
@@ -495,21 +496,6 @@ impl<S: Steps> Engine<S> {
                 }
             }
         }
-    }
-
-    /// A client closes a flow amid calls: it waits for their answers no longer, however long the other end keeps the flow.
-    fn gave_up(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
-        let Some(ep) = self.eps.get(&flow).filter(|ep| ep.side == Some(Side::Client)) else { return };
-        let process = self.steps.process_of(task);
-        for x in ep.open.clone() {
-            let e = self.xs.get_mut(x);
-            e.ended_by(at);
-            // a child closes what it has of its parent's, too
-            if e.process == process {
-                self.steps.gave_up(&self.xs, x, task);
-            }
-        }
-        self.dropped(process, at);
     }
 
     fn left(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {

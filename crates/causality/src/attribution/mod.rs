@@ -487,6 +487,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             () if exchange.is_unpaired() => Some(Gap::Turns),
             () if exchange.is(ExchangeFlag::UnclearBorders) => Some(Gap::Borders),
             () if s.request.flags.has(RequestFlag::Overflow) => Some(Gap::Borders),
+            () if s.request.flags.has(RequestFlag::Unclear) => Some(Gap::Borders),
             () if s.request.flags.has(RequestFlag::Unfollowed) || exchange.content.queued == Queued::Relayed => {
                 Some(Gap::Unfollowed)
             }

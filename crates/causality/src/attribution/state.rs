@@ -59,6 +59,8 @@ pub(super) enum RequestFlag {
     Unfollowed,
     /// It was an isolated input, and nothing was done for it before the next poll.
     PutOff,
+    /// It asked for something that cannot be shown: where that begins and ends is not known.
+    Unclear,
 }
 
 impl Flag for RequestFlag {

@@ -258,7 +258,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             // it is at the same work until it replies; and what is of no request is in no path
             (Some(Parent::Pending), Parent::Pending) | (_, Parent::Root) if is_same_actor => More::OfIt,
             (_, Parent::Of(x, _)) => {
-                self.facts.state_mut(x).request.doubts.count += 1;
+                self.facts.state_mut(x).request.flags.add(RequestFlag::Unclear);
                 More::Unknown
             }
             _ => {
@@ -505,7 +505,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         // a call that cannot be shown: whoever made it is not whole
         let (parent, candidates) = self.decide(xs, task, EndpointId(0), at);
         match parent {
-            Parent::Of(x, _) => self.facts.state_mut(x).request.doubts.count += 1,
+            Parent::Of(x, _) => self.facts.state_mut(x).request.flags.add(RequestFlag::Unclear),
             _ => self.facts.doubt_unseen(&candidates),
         }
     }

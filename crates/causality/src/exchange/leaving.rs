@@ -11,7 +11,7 @@ use super::ends::Ep;
 use super::{Engine, Steps};
 use crate::exchange::ExchangeFlag;
 use crate::exchange::ends::FlowFlag;
-use crate::exchange::record::Side;
+use crate::exchange::record::{Answered, Side};
 use crate::process::ProcessId;
 use crate::slab::ExId;
 use rustc_hash::FxHashMap;
@@ -77,10 +77,47 @@ impl Left {
 impl<S: Steps> Engine<S> {
     /// The other end of a server's connection closed or reset it: noted for what is not replied to then.
     pub(super) fn client_left(&mut self, flow: EndpointId, at: MonoNs) {
-        let is_there = |ep: &&mut Ep| ep.other.left == MonoNs(0) && !ep.is_shut && ep.closed_by().is_none();
-        if let Some(ep) = self.eps.get_mut(&flow).filter(is_there) {
+        let is_there = |ep: &&Ep| ep.other.left == MonoNs(0) && !ep.is_shut && ep.closed_by().is_none();
+        if self.eps.get(&flow).filter(is_there).is_none() || self.is_answered_unseen(flow) {
+            return;
+        }
+        if let Some(ep) = self.eps.get_mut(&flow) {
             ep.other.left = at;
         }
+    }
+
+    /// A client closes a flow amid calls: it waits for their answers no longer, however long the other end keeps the flow.
+    pub(super) fn gave_up(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
+        let is_clients = self.eps.get(&flow).is_some_and(|ep| ep.side == Some(Side::Client));
+        if !is_clients || self.is_answered_unseen(flow) {
+            return;
+        }
+        let process = self.steps.process_of(task);
+        for x in self.eps.get(&flow).map(|ep| ep.open.clone()).unwrap_or_default() {
+            let e = self.xs.get_mut(x);
+            e.ended_by(at);
+            // a child closes what it has of its parent's, too
+            if e.process == process {
+                self.steps.gave_up(&self.xs, x, task);
+            }
+        }
+        self.dropped(process, at);
+    }
+
+    /// Whether something moved after the only open request that no message explains, such as what `splice` moves: then that is its reply.
+    pub(super) fn is_answered_unseen(&mut self, flow: EndpointId) -> bool {
+        let Some(ep) = self.eps.get(&flow) else { return false };
+        let moved = ep.replies.spans.last().filter(|s| s.end > ep.replies.explained_to);
+        let (Some(moved), [x]) = (moved, &ep.open[..]) else { return false };
+        let e = self.xs.get_mut(*x);
+        if e.reply.start != OPEN || e.is_by_direction() || moved.entry < e.request.taken {
+            return false;
+        }
+        let began = if e.side == Side::Server { moved.entry } else { moved.at };
+        let (task, actor) = (moved.task, moved.actor);
+        e.reply = Answered { start: moved.start, end: moved.end, began, ended: moved.at, task, actor };
+        e.flags.add(ExchangeFlag::OpenEnded);
+        true
     }
 
     /// Whether a task of the process that uses an end changed its state. (Over loopback the peer's task may be at work in the kernel.)
