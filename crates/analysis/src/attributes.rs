@@ -1,7 +1,7 @@
 //! What requests differ by besides when they began and how long they took: attributes, of which each request has some values.
 
 use crate::each::End;
-use crate::names::{Names, remote};
+use crate::names::{Names, UNKNOWN_PEER, remote};
 use crate::requests::{failed, has_failed, went_wrong};
 use crate::why::KindName;
 use wakepath_causality::exchange::ExchangeFlag;
@@ -141,5 +141,5 @@ fn client(root: &Span, names: &Names<'_>) -> Option<String> {
     let mut place = root.callee.as_ref()?.place;
     // each connection has another
     place.rport = 0;
-    Some(remote(&place)).filter(|address| address != "0.0.0.0" && address != "::")
+    Some(remote(&place)).filter(|address| address != UNKNOWN_PEER)
 }

@@ -406,10 +406,14 @@ pub fn asked(protocol: &str, verb: &str, target: &str) -> String {
 /// The remote end of a UNIX socket that nobody watches.
 pub const UNIX_SOCKET: &str = "unix socket";
 
+/// What the other end of a connection is called of which no address was recorded: it is older than the recording's list of connections.
+pub const UNKNOWN_PEER: &str = "unknown peer";
+
 /// `ADDRESS:PORT` of the remote end; the address alone where the port is not known.
 fn address(p: &Place, out: &mut String) {
     const AF_INET6: u16 = 10;
     let _ = match p.family {
+        _ if p.is_peer_unknown() => write!(out, "{UNKNOWN_PEER}"),
         AF_INET6 if p.rport == 0 => write!(out, "{}", Ipv6Addr::from(p.raddr)),
         1 => write!(out, "{UNIX_SOCKET}"),
         _ if p.rport == 0 => {

@@ -180,7 +180,8 @@ pub enum Gap {
     BeforeRecording,
     /// The message's borders are not known.
     Borders,
-    /// Several requests use a connection at once, and its protocol is not known: which reply is whose is not known.
+    /// Several requests use a connection at once, and whose a message is there is not known: its protocol is not, or one task sends what
+    /// others have left to be sent.
     Shared,
     /// It asked another process on a pipe that several use, or by a queue: what was done for it there is not followed.
     Unfollowed,
@@ -227,7 +228,7 @@ impl Gap {
             Gap::Losses => "events were lost meanwhile",
             Gap::BeforeRecording => "it began before the recording",
             Gap::Borders => "a message's borders are not known",
-            Gap::Shared => "several requests share a connection whose protocol is not known",
+            Gap::Shared => "several requests share a connection, and whose a message is there is not known",
             Gap::Unfollowed => "it waited for something done elsewhere, which is not followed there",
             Gap::ClientLeft => "its client left, and how long the service went on with it is not known",
             Gap::Turns => "which message answers it, and so when the service was done with it, is not known",

@@ -47,7 +47,8 @@ pub struct Span {
 impl Span {
     /// Whether no vantage watches its server, as far as is known: a server's side that cannot be told from others' may be watched.
     pub fn is_unwatched(&self) -> bool {
-        let is_known_by_address = |h: &Half| !h.exchange.is_on_shared_connection() && !h.place.is_multipath();
+        let is_known_by_address =
+            |h: &Half| !h.exchange.is_on_shared_connection() && !h.place.is_multipath() && !h.place.is_peer_unknown();
         self.callee.is_none() && self.caller.as_ref().is_none_or(is_known_by_address)
     }
 

@@ -15,6 +15,7 @@ mod handed;
 mod lasting;
 mod logical_tasks;
 mod migrating;
+mod multiplexed;
 mod resumed;
 mod steps;
 
@@ -32,6 +33,7 @@ use answers::Answers;
 use consumers::Consumers;
 use doing::{Asked, Doing, Replied, Unanswered, UnderWay};
 use logical_tasks::LogicalTasks;
+use multiplexed::Multiplexed;
 use rustc_hash::FxHashMap;
 use wakepath_model::defects;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
@@ -62,6 +64,7 @@ pub struct Roles {
     /// Who waited at each futex of a process; `UNKNOWN` where several tasks did. And whether tasks that take requests did,
     /// and others.
     futexes: FxHashMap<(ProcessId, u64), (TaskId, [bool; 2])>,
+    multiplexed: Multiplexed,
 }
 
 impl Roles {

@@ -38,6 +38,11 @@ impl Place {
         self.protocol == IPPROTO_MPTCP
     }
 
+    /// Whether no address of the other end was recorded, and the connection is no UNIX socket's.
+    pub fn is_peer_unknown(&self) -> bool {
+        self.family != AF_UNIX && self.rport == 0 && self.raddr == [0; 16]
+    }
+
     /// Of an announcement; IPv4 addresses mapped into IPv6 are IPv4.
     pub fn of(r: &EndpointRow) -> Place {
         Place {

@@ -108,7 +108,17 @@ impl<F: Finished> Attribution<'_, F> {
 
     /// Who made call `y`, of which `task` sends something now.
     fn decide_call(&self, xs: &Slab, y: ExId, task: TaskId, flow: EndpointId, at: MonoNs) -> (Parent, Candidates) {
-        self.answer(Question::new(&self.facts, xs, task, at).on(flow).carrying(&xs.get(y).content))
+        let ask = || Question::new(&self.facts, xs, task, at).on(flow).carrying(&xs.get(y).content);
+        match self.answer(ask()) {
+            // the task's own request need not be whose message it sends
+            (Parent::Of(_, Rule::Fork | Rule::Fragment | Rule::Thread), _) | (Parent::Pending, _)
+                if self.facts.roles.may_send_for_others(xs.get(y)) =>
+            {
+                let q = ask();
+                (Parent::Open(Gap::Shared), q.all_of(SetId::Open(q.process), |_| true))
+            }
+            answer => answer,
+        }
     }
 
     /// Whether the identifier that call `y` carries is request `o`'s, where it has one that names a request.

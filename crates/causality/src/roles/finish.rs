@@ -37,6 +37,7 @@ impl Roles {
         self.finish_habits();
         self.logical_tasks.finish(&mut self.habits);
         self.known.finish();
+        self.multiplexed.finish();
         self.doing = OfTasks::default();
         self.under_way = UnderWay::default();
     }

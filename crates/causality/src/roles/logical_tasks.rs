@@ -204,6 +204,11 @@ impl LogicalTasks {
         }
     }
 
+    /// Whether two tasks of a loop send on one connection, the second before the first is answered.
+    pub(super) fn are_several(&self, e: &Exchange, task: TaskId) -> bool {
+        e.request.actor != task && self.lineage.births().traits(e.request.actor).has_loops
+    }
+
     /// A thread reads more of a request.
     pub(super) fn takes_more(&mut self, thread: TaskId, flow: EndpointId) {
         self.resumed.takes(thread, flow, None);

@@ -4,7 +4,7 @@ use super::Roles;
 use super::doing::{Asked, Doing, Taken};
 use super::habits::HabitId;
 use crate::exchange::ExchangeFlag;
-use crate::exchange::{Channels, ExId, Said, Side, Sign, Slab, Steps};
+use crate::exchange::{Channels, ExId, More, Said, Side, Sign, Slab, Steps};
 use crate::process::ProcessId;
 use crate::process::dials::Dial;
 use crate::process::known::Does;
@@ -29,6 +29,7 @@ impl Steps for Roles {
                     self.called(e.request.actor, e.flow, e.request.began, false);
                 }
                 self.asks(x, e, process, dial);
+                self.begins_stream(e, process);
                 self.logical_tasks.called(xs, e, process, &mut self.habits);
                 self.listens(e, process);
                 if e.awaits() && e.request.actor == e.request.task {
@@ -136,6 +137,14 @@ impl Steps for Roles {
         let activity = &mut self.doing.or_default(task).activity;
         activity.takes();
         (activity.taken.of, activity.taken.answers) = (Some(x), MonoNs(0));
+    }
+
+    fn sends_more(&mut self, xs: &Slab, y: ExId, task: TaskId, _: MonoNs) -> More {
+        let e = xs.get(y);
+        if self.logical_tasks.are_several(e, task) {
+            self.multiplexed.add(e.flow);
+        }
+        More::OfIt
     }
 
     fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
@@ -271,6 +280,7 @@ impl Steps for Roles {
 
     fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {
         self.logical_tasks.gone(flow);
+        self.multiplexed.gone(flow);
         if let Some(Asked { under_way: 0, process, .. }) = self.under_way.asked_on.remove((HostId(0), flow)) {
             let spare = &mut self.known.at(process).now.spare;
             *spare = spare.saturating_sub(1);
