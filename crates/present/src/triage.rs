@@ -265,7 +265,13 @@ fn recorded(parts: &Parts) -> Vec<String> {
             },
             None => "nothing recorded".to_owned(),
         };
-        let watched = if h.selection.is_empty() { String::new() } else { format!(", watched: {}", h.selection) };
+        let mut selections: Vec<&str> =
+            std::iter::once(&h.selection).chain(&h.earlier_selections).map(String::as_str).collect();
+        selections.retain(|s| !s.is_empty());
+        selections.sort_unstable();
+        selections.dedup();
+        let watched =
+            if selections.is_empty() { String::new() } else { format!(", watched: {}", selections.join("; ")) };
         format!("{}: {when}{watched}", h.name)
     };
     let mut lines: Vec<String> = info.hosts.iter().map(host).collect();

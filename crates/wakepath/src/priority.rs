@@ -44,6 +44,15 @@ pub struct Priority {
 }
 
 impl Priority {
+    /// For the start of a recording, on the calling thread: what happens until it records is missed, so others may not delay it. It computes
+    /// no longer than it takes to load the programs and to read what is there.
+    pub fn start(flag: PriorityFlag) {
+        if flag != PriorityFlag::Normal {
+            set_ordinary();
+            set_nice(NICE);
+        }
+    }
+
     /// Takes the priority that was asked for, as far as this process may. For the calling thread, and before rights are given up.
     pub fn take(flag: PriorityFlag) -> Priority {
         let is_wanted = matches!(flag, PriorityFlag::Auto | PriorityFlag::Realtime);

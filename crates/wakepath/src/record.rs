@@ -67,6 +67,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
 
     let stop = ending::on_signals()?;
     let starting = Starting::begin(&stop);
+    Priority::start(args.priority);
 
     // attached before the folder is made: a kernel that refuses leaves no folder after
     let kernel = kernel_options(args, &selectors, watched, payload, &probed);
@@ -145,6 +146,26 @@ fn runtimes_of_all(probed: &[Probed]) -> Vec<(u32, w::Runtime)> {
     procfs::processes().into_iter().filter_map(known).collect()
 }
 
+/// Writes down what is there now. What moved since the selection was watched is in the rings, and follows: events first, snapshot second,
+/// so nothing falls between.
+fn write_snapshot(
+    source: &mut KernelSource,
+    decoder: &mut KernelDecoder,
+    sink: &mut Sink,
+    selection: &Selection,
+) -> Result<()> {
+    let started = MonoNs(monotonic_ns());
+    sink.push(&anchor());
+    for t in procfs::tasks() {
+        let (tgid, tid) = (t.tgid, t.tid);
+        decoder.task(tgid, tid, &facts(t), started, sink);
+    }
+    begin_flows(&snapshot(source)?, decoder, sink);
+    feed(&open_waits(source)?, decoder, sink);
+    selection.write(decoder, sink);
+    Ok(())
+}
+
 /// What the kernel programs gather, and what it becomes.
 struct Recording {
     source: KernelSource,
@@ -171,7 +192,8 @@ struct Recording {
 }
 
 impl Recording {
-    /// Gets ready all that needs no snapshot, and then writes down what is there when the recording begins.
+    /// Writes down what is there when the recording begins, and then looks into the programs of those selected: that may take long on a
+    /// busy host, and what connections are is not known until the first is done.
     fn begin(
         args: &RecordArgs,
         watched: Watched,
@@ -187,6 +209,10 @@ impl Recording {
         if watched == Watched::All {
             decoder.select_all();
         }
+        let began = MonoNs(monotonic_ns());
+        let limits = Limits::find();
+        write_snapshot(&mut source, &mut decoder, &mut sink, &selection)?;
+        limits.all(&decoder, &mut sink);
         Marks::begin(&mut source, processes, &mut sink);
         let allowed = match watched {
             Watched::All => Allowed::All,
@@ -200,7 +226,7 @@ impl Recording {
             decoder,
             sink,
             drops: Drops::new(MonoNs(monotonic_ns())),
-            limits: Limits::find(),
+            limits,
             selection,
             marks: Marks::default(),
             runtimes,
@@ -213,27 +239,9 @@ impl Recording {
             lowered: args.lowered.len() as u64,
             exporter: None,
         };
-        recording.take_snapshot()?;
+        recording.tell_lowered(began);
+        recording.sink.folder.flush(Durability::Write)?;
         Ok(recording)
-    }
-
-    /// Writes down what is there now. What moved since the selection was watched is in the rings, and follows.
-    fn take_snapshot(&mut self) -> Result<()> {
-        let Recording { source, decoder, sink, selection, .. } = self;
-        let started = monotonic_ns();
-        sink.push(&anchor());
-        // events first, snapshot second: nothing falls between
-        for t in procfs::tasks() {
-            let (tgid, tid) = (t.tgid, t.tid);
-            decoder.task(tgid, tid, &facts(t), MonoNs(started), sink);
-        }
-        begin_flows(&snapshot(source)?, decoder, sink);
-        feed(&open_waits(source)?, decoder, sink);
-        selection.write(decoder, sink);
-        self.limits.all(&self.decoder, &mut self.sink);
-        self.tell_lowered(MonoNs(started));
-        self.looked_ns = monotonic_ns();
-        Ok(self.sink.folder.flush(Durability::Write)?)
     }
 
     /// Starts the command, if there is one; `is_watched`: it names itself among those watched between fork and exec.

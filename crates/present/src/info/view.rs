@@ -117,7 +117,7 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
     for (name, value) in [
         ("selection", h.selection.clone()),
         ("settings", h.flags.join(" ")),
-        ("before", h.earlier_selections.join("; ")),
+        ("also selected", h.earlier_selections.join("; ")),
         ("agent", format!("wakepath {}, clock {}", h.agent_version, h.clock)),
         ("limits", h.limits.map(|l| l.line()).unwrap_or_default()),
         ("annotations", h.annotations.map(|a| a.line()).unwrap_or_default()),

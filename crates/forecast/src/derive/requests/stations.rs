@@ -110,7 +110,8 @@ pub fn find(
         let whole = host_servers as f64;
         if checked.insert(s.host) {
             let own = own_processors(services, demand, s.host, elapsed_ns);
-            out.impossible.extend(too_much(names.host(s.host), whole, taken + own));
+            let recordings = folder.host(s.host).map_or(1, |host| 1 + host.info().earlier.len());
+            out.impossible.extend(too_much(names.host(s.host), whole, taken + own, recordings));
         }
         let mut servers = (whole - taken).max(LEFT_MIN * whole);
         let mut bound = Bound::Host(s.host);
@@ -181,12 +182,15 @@ fn not_said(host: &str, processors: u64) -> String {
 }
 
 /// What is wrong where tasks ran on more processors than a host has.
-fn too_much(host: &str, processors: f64, busy: f64) -> Option<String> {
+fn too_much(host: &str, processors: f64, busy: f64, recordings: usize) -> Option<String> {
     (busy > MEASURED_OVER * processors).then(|| {
-        format!(
-            "tasks seem to have run on {busy:.1} processors at a time, and {host} has {processors}: records of when they stopped \
-             are missing"
-        )
+        let why = match recordings {
+            0 | 1 => "records of when they stopped are missing".to_owned(),
+            n => format!(
+                "its {n} recordings may overlap, which counts tasks twice, or records of when they stopped are missing"
+            ),
+        };
+        format!("tasks seem to have run on {busy:.1} processors at a time, and {host} has {processors}: {why}")
     })
 }
 
@@ -209,8 +213,13 @@ mod tests {
 
     #[test]
     fn more_than_all_processors_is_impossible() {
-        assert_eq!(too_much("web", 2.0, 2.1), None);
-        let told = too_much("web", 2.0, 78.7).expect("it is impossible");
-        assert!(told.starts_with("tasks seem to have run on 78.7 processors at a time, and web has 2:"), "{told}");
+        assert_eq!(too_much("web", 2.0, 2.1, 1), None);
+        let told = too_much("web", 2.0, 78.7, 1).expect("it is impossible");
+        assert!(
+            told.starts_with("tasks seem to have run on 78.7 processors at a time, and web has 2: records of"),
+            "{told}"
+        );
+        let told = too_much("web", 2.0, 4.0, 2).expect("it is impossible");
+        assert!(told.contains("its 2 recordings may overlap"), "{told}");
     }
 }
