@@ -23,29 +23,37 @@ pub(crate) struct Program {
 
 type Elf<'a> = ElfFile<'a, FileHeader64<LittleEndian>, &'a ReadCache<Blocks>>;
 
-/// A file that is read in blocks, of which the last is kept: each symbol's name is asked for by itself, and thousands of
-/// them stand in one block. Not mapped into memory: whoever cuts the file would end the recorder.
+/// A file that is read in blocks, of which some are kept: each symbol's name is asked for by itself, in the order of symbols and not of
+/// their names. Not mapped into memory: whoever cuts the file would end the recorder.
 struct Blocks {
     file: File,
     at: u64,
-    block: Vec<u8>,
-    begin: u64,
+    /// Each with its number in the file, at that number modulo [`KEPT`].
+    kept: Vec<(u64, Vec<u8>)>,
 }
 
 /// Bytes of a file that are read at once.
 const BLOCK: usize = 1 << 18;
+/// Most blocks that are kept: large programs have 13 MB of names.
+const KEPT: usize = 64;
 
 impl Blocks {
-    /// What the block has from the place on; empty at the end of the file.
+    fn new(file: File) -> Blocks {
+        Blocks { file, at: 0, kept: vec![(0, Vec::new()); KEPT] }
+    }
+
+    /// What there is from the place on, to the end of its block; empty at the end of the file.
     fn here(&mut self) -> Result<&[u8], Error> {
-        if !(self.begin..self.begin + self.block.len() as u64).contains(&self.at) {
-            self.block.resize(BLOCK, 0);
-            let n = self.file.read_at(&mut self.block, self.at);
-            self.block.truncate(*n.as_ref().unwrap_or(&0));
-            self.begin = self.at;
+        let (number, within) = (self.at / BLOCK as u64, (self.at % BLOCK as u64) as usize);
+        let (of, block) = &mut self.kept[number as usize % KEPT];
+        if *of != number || block.len() <= within {
+            *of = number;
+            block.resize(BLOCK, 0);
+            let n = self.file.read_at(block, number * BLOCK as u64);
+            block.truncate(*n.as_ref().unwrap_or(&0));
             n?;
         }
-        Ok(&self.block[(self.at - self.begin) as usize..])
+        Ok(block.get(within..).unwrap_or_default())
     }
 }
 
@@ -79,7 +87,7 @@ impl Program {
         if !file.metadata().ok()?.is_file() {
             return None;
         }
-        let blocks = Blocks { file: file.try_clone().ok()?, at: 0, block: Vec::new(), begin: 0 };
+        let blocks = Blocks::new(file.try_clone().ok()?);
         let program = Program { cache: ReadCache::new(blocks), file };
         let is_ours = {
             let elf = program.elf()?;
