@@ -203,7 +203,9 @@ impl Framing {
         }
         // What CLIENT REPLY is given stands in its argument, the only one that is looked at.
         let silence = if target.as_str() == "CLIENT REPLY" && left == 1 { name(bytes, end)?.0 } else { Text::new() };
-        let role = self.asked(verb.as_str(), silence.as_str());
+        // a replica says how far it is, and the primary does not answer that
+        let is_unanswered = verb.as_str() == "REPLCONF" && left > 0 && name(bytes, end)?.0.as_str() == "ACK";
+        let role = if is_unanswered { Role::Unsolicited } else { self.asked(verb.as_str(), silence.as_str()) };
         let (args, queued) = (Some(u32::try_from(left).unwrap_or(u32::MAX)), QUEUES.contains(&verb.as_str()));
         let attrs = Attrs { args, queued, ..asks_for(verb.as_str(), target.as_str()) };
         self.left[0] = left;
