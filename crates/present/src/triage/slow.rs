@@ -45,9 +45,9 @@ pub(super) fn slow(screen: &mut Screen<'_>, parts: &Parts) {
         }
     }
     if told == 0 {
-        let next = headline.and_then(|k| Some((screen.command("requests")?, k)));
-        let next = next.map(|(c, k)| format!("{c} --each {}", of_kind(&k.asked)));
         // why it is that nothing can be said of the first
+        let kind = why.kinds.first().map(|k| &k.kind).or(headline.map(|k| &k.asked));
+        let next = kind.and_then(|k| Some(format!("{} --each {}", screen.command("requests")?, of_kind(k))));
         let text = why.kinds.first().map(|k| k.sentence.clone());
         let text =
             text.unwrap_or_else(|| "No kind has enough requests to compare the slow ones with the others.".into());
@@ -181,13 +181,19 @@ fn elsewhere(screen: &mut Screen<'_>, k: &KindView, parts: &Parts) {
         }
         () => " Record on that host too.",
     };
+    let sum: u64 = there.iter().map(|t| before_reply(t)).sum();
     let text = format!(
-        "Calls of {} leave for {}, which {} not watched ({} of {} on average): what happens there is not known.{where_}",
+        "Calls of {} leave for {}, which {} not watched ({} on average{}): what happens there is not known.{where_}",
         k.asked,
         services.join(", "),
         if services.len() == 1 { "is" } else { "are" },
-        units::duration(there.iter().map(|t| before_reply(t)).sum()),
-        units::duration(k.mean_ns),
+        units::duration(sum),
+        // calls that are made at once have more time together than their request
+        if sum > k.mean_ns {
+            ", some at the same time".to_owned()
+        } else {
+            format!(" of {}", units::duration(k.mean_ns))
+        },
     );
     let next = next.or_else(|| screen.command("show").map(|c| format!("{c} slowest {}", of_kind(&k.asked))));
     screen.add(Section::Slow, Level::Unknown, text, next);
