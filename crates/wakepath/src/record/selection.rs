@@ -36,7 +36,9 @@ pub struct Selectors {
 impl Selectors {
     /// As the command line has them.
     pub fn of(args: &RecordArgs) -> Selectors {
-        let rules = SelectionRules { comms: args.comm.clone(), ports: args.port.clone(), cgroups: args.cgroup.clone() };
+        let mounts = if args.cgroup.is_empty() { None } else { std::fs::read_to_string("/proc/self/mounts").ok() };
+        let cgroups = args.cgroup.iter().map(|c| in_hierarchy(c, mounts.as_deref().unwrap_or_default()).to_owned());
+        let rules = SelectionRules { comms: args.comm.clone(), ports: args.port.clone(), cgroups: cgroups.collect() };
         Selectors { pids: args.pid.clone(), rules }
     }
 
@@ -233,6 +235,17 @@ pub fn check_pids(pids: &[u32]) -> Result<()> {
     }
 }
 
+/// A cgroup as the kernel names it, of one that may be given by its folder. `mounts`: as `/proc/self/mounts` has them.
+fn in_hierarchy<'c>(cgroup: &'c str, mounts: &str) -> &'c str {
+    let of_cgroups = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (place, kind) = (words.nth(1)?, words.next()?);
+        matches!(kind, "cgroup" | "cgroup2").then_some(place)
+    });
+    let within = of_cgroups.filter_map(|place| cgroup.strip_prefix(place).filter(|rest| rest.starts_with('/')));
+    within.min_by_key(|rest| rest.len()).unwrap_or(cgroup)
+}
+
 /// Whether a cgroup is this one or below it: `/shop` is not above `/shop2`.
 fn is_below(cgroup: &str, top: &str) -> bool {
     cgroup.strip_prefix(top.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -273,6 +286,17 @@ fn holders_of(snapshot: &[Vec<u8>], port: u16) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cgroup_may_be_given_by_its_folder() {
+        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n\
+                      cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n";
+        assert_eq!(in_hierarchy("/sys/fs/cgroup/unified/shop/web", mounts), "/shop/web");
+        assert_eq!(in_hierarchy("/sys/fs/cgroup/cpu/shop", mounts), "/shop");
+        assert_eq!(in_hierarchy("/shop", mounts), "/shop");
+        let one = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        assert_eq!(in_hierarchy("/sys/fs/cgroup/system.slice/nginx.service", one), "/system.slice/nginx.service");
+    }
 
     #[test]
     fn a_cgroup_is_above_what_is_in_it_and_not_above_its_namesakes() {
