@@ -239,7 +239,7 @@ impl Recording {
             kernel.snapshot(|f| decoder.frame(f, &mut sink))?;
         }
         let limits = (!is_guest).then(Limits::find);
-        limits.iter().for_each(|limits| limits.all(&decoder, &mut sink));
+        limits.iter().for_each(|limits| limits.all(started, &decoder, &mut sink));
         sink.folder.flush(Durability::Write)?;
         let (drops, round) = (Drops::new(started), Round::default());
         Ok(Recording { source, kernel, decoder, sink, drops, limits, round, exporter: None })
@@ -307,7 +307,8 @@ impl Recording {
         let written = result.and_then(|status| {
             self.drain(u64::MAX)?;
             self.decoder.finish(&mut self.sink);
-            self.limits.iter().for_each(|limits| limits.all(&self.decoder, &mut self.sink));
+            let at = MonoNs(monotonic_ns());
+            self.limits.iter().for_each(|limits| limits.all(at, &self.decoder, &mut self.sink));
             if self.source.is_awaited() && self.source.without_slot() == 0 {
                 self.tell_absent();
             }
@@ -381,7 +382,7 @@ impl Recording {
         others.push((defect::BPF_RECURSION, self.kernel.as_ref().map_or(0, |kernel| kernel.skipped())));
         others.push((defect::LIBRARY_NO_SLOT, self.source.without_slot()));
         others.extend(self.exporter.iter().flat_map(Exporter::left_out));
-        self.drops.report(drops, &others, &mut self.sink);
+        self.drops.report(MonoNs(monotonic_ns()), drops, &others, &mut self.sink);
     }
 }
 
@@ -432,7 +433,7 @@ impl Vantage for Recording {
 
     fn restate(&mut self, at: MonoNs) -> Result<()> {
         self.decoder.restate(at, &mut self.sink);
-        self.limits.iter().for_each(|limits| limits.all(&self.decoder, &mut self.sink));
+        self.limits.iter().for_each(|limits| limits.all(at, &self.decoder, &mut self.sink));
         Ok(())
     }
 

@@ -23,15 +23,14 @@ impl Limits {
         Limits { cgroups: Cgroups::find(), processors: processors() }
     }
 
-    /// What bounds the host, and every process that is known.
-    pub fn all(&self, decoder: &KernelDecoder, sink: &mut Sink) {
+    /// What bounds the host, and every process that is known, at a moment.
+    pub fn all(&self, at: MonoNs, decoder: &KernelDecoder, sink: &mut Sink) {
         sink.new_processes.clear();
-        let at = MonoNs(monotonic_ns());
         sink.push(&row(at, LimitKind::Processors, TaskId::UNKNOWN, self.processors, 0));
         if let Some(times) = procfs::syn_linear_timeouts() {
             sink.push(&row(at, LimitKind::SynLinear, TaskId::UNKNOWN, times, 0));
         }
-        self.tell(procfs::processes(), decoder, sink);
+        self.tell(at, procfs::processes(), decoder, sink);
     }
 
     /// What bounds those that came since.
@@ -40,16 +39,15 @@ impl Limits {
         let mut new: Vec<u32> = sink.new_processes.drain(..some).collect();
         new.sort_unstable();
         new.dedup();
-        self.tell(new, decoder, sink);
+        self.tell(MonoNs(monotonic_ns()), new, decoder, sink);
     }
 
-    fn tell(&self, processes: Vec<u32>, decoder: &KernelDecoder, sink: &mut Sink) {
+    fn tell(&self, at: MonoNs, processes: Vec<u32>, decoder: &KernelDecoder, sink: &mut Sink) {
         // many are in one cgroup
         let mut quotas: HashMap<Vec<u8>, Option<Quota>> = HashMap::new();
         for tgid in processes {
             let task = decoder.task_of(tgid);
             let Some(paths) = (task != TaskId::UNKNOWN).then(|| procfs::cgroups(tgid)).flatten() else { continue };
-            let at = MonoNs(monotonic_ns());
             if let Some(q) = quotas.entry(paths).or_insert_with_key(|paths| self.cgroups.quota(paths)) {
                 let cgroup = sink.intern(q.cgroup.as_bytes());
                 sink.push(&LimitRow { cgroup, ..row(at, LimitKind::Quota, task, q.quota_ns, q.period_ns) });

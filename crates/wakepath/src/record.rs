@@ -212,7 +212,7 @@ impl Recording {
         let began = MonoNs(monotonic_ns());
         let limits = Limits::find();
         write_snapshot(&mut source, &mut decoder, &mut sink, &selection)?;
-        limits.all(&decoder, &mut sink);
+        limits.all(began, &decoder, &mut sink);
         Marks::begin(&mut source, processes, &mut sink);
         let allowed = match watched {
             Watched::All => Allowed::All,
@@ -271,6 +271,8 @@ impl Recording {
         self.priority = Some(priority);
         let result =
             self.begin_export(args).and_then(|()| tell_ready(args)).and_then(|()| pump(&mut self, &mut ending));
+        // the programs go one after the other: what some of them still see would look like requests without an end
+        let (ended, last) = (monotonic_ns(), anchor());
         let open = open_waits(&mut self.source);
         let sockets = sockets(&mut self.source);
         // detach first: whatever happens to the disk, the programs go
@@ -278,18 +280,23 @@ impl Recording {
         let mut exported = None;
         let written = result.and_then(|status| {
             let Recording { source, decoder, sink, .. } = &mut self;
-            source.drain(monotonic_ns(), |f| decoder.frame(f, sink));
+            let mut until_the_end = |f: w::Frame<'_>| {
+                if f.at_ns() <= ended {
+                    decoder.frame(f, sink);
+                }
+            };
+            source.drain(ended, &mut until_the_end);
+            source.drain(u64::MAX, &mut until_the_end);
             feed(&open?, decoder, sink);
             feed(&sockets?, decoder, sink);
-            source.drain(u64::MAX, |f| decoder.frame(f, sink));
-            self.limits.all(&self.decoder, &mut self.sink);
-            self.report_losses();
-            self.unselected.write(self.source.unselected(), MonoNs(monotonic_ns()), true, &mut self.sink);
-            self.sink.push(&anchor());
+            self.limits.all(MonoNs(ended), &self.decoder, &mut self.sink);
+            self.report_losses(MonoNs(ended));
+            self.unselected.write(self.source.unselected(), MonoNs(ended), true, &mut self.sink);
+            self.sink.push(&last);
             self.sink.folder.flush(Durability::Write)?;
             if let Some(exporter) = &mut self.exporter {
                 exported = Some(exporter.finish());
-                self.report_losses();
+                self.report_losses(MonoNs(ended));
             }
             Ok(status)
         });
@@ -317,7 +324,7 @@ impl Recording {
         }
     }
 
-    fn report_losses(&mut self) {
+    fn report_losses(&mut self, at: MonoNs) {
         let mut counted = vec![
             (defect::BPF_RECURSION, self.source.skipped()),
             (defect::RUNTIME_REFUTED, self.runtimes.refuted(&self.source)),
@@ -326,7 +333,7 @@ impl Recording {
             (defect::UNSELECTED_WAITS, self.source.unselected().waits),
         ];
         counted.extend(self.exporter.iter().flat_map(Exporter::left_out));
-        self.drops.report(self.source.drops(), &counted, &mut self.sink);
+        self.drops.report(at, self.source.drops(), &counted, &mut self.sink);
     }
 }
 
@@ -373,7 +380,7 @@ impl Vantage for Recording {
     }
 
     fn report(&mut self) -> Result<()> {
-        self.report_losses();
+        self.report_losses(MonoNs(monotonic_ns()));
         self.limits.new_ones(&self.decoder, &mut self.sink);
         Ok(())
     }
@@ -383,7 +390,7 @@ impl Vantage for Recording {
         decoder.restate(at, sink);
         selection.forget_ended();
         selection.write(decoder, sink);
-        limits.all(decoder, sink);
+        limits.all(at, decoder, sink);
         feed(&sockets(source)?, decoder, sink);
         self.tell_lowered(at);
         Ok(())

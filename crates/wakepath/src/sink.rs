@@ -204,8 +204,14 @@ impl Drops {
         self.reported[..5].iter().chain(&beside).sum()
     }
 
-    /// Writes what was lost since the report before: `drops` by `DROP_…`, `others` counts of further defects.
-    pub fn report(&mut self, drops: [u64; w::DROP_KINDS as usize], others: &[(&'static str, u64)], sink: &mut Sink) {
+    /// Writes what was lost since the report before, up to a moment: `drops` by `DROP_…`, `others` counts of further defects.
+    pub fn report(
+        &mut self,
+        at: MonoNs,
+        drops: [u64; w::DROP_KINDS as usize],
+        others: &[(&'static str, u64)],
+        sink: &mut Sink,
+    ) {
         const IDS: [&str; w::DROP_KINDS as usize] = [
             defect::RING_OP,
             defect::RING_FLOW,
@@ -222,7 +228,7 @@ impl Drops {
             defect::UNSELECTED_DROPPED,
         ];
         let from = self.until;
-        self.until = MonoNs(monotonic_ns());
+        self.until = at;
         for ((id, now), before) in IDS.iter().zip(drops).zip(self.reported) {
             if now > before {
                 sink.folder.push_loss(id, now - before, from, self.until);

@@ -48,6 +48,11 @@ impl<'a> Frame<'a> {
         view::<Head>(self.bytes)
     }
 
+    /// When it was written down (ns, `CLOCK_MONOTONIC`), which stands behind the head of each record; 0 where it is shorter.
+    pub fn at_ns(&self) -> u64 {
+        self.bytes.get(8..16).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
+    }
+
     /// Reads the record as `T`, or `None` where it is shorter than `T`.
     pub fn read<T: Record>(&self) -> Option<T> {
         view::<T>(self.bytes)
