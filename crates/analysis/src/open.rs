@@ -171,6 +171,8 @@ pub struct InFlight {
     pub left_ago_ns: Option<u64>,
     /// Nobody has accepted its connection: the queue in which that lies.
     pub queue: Option<AcceptQueue>,
+    /// The service that it was sent to is recorded, and has not read it.
+    pub is_unread: bool,
 }
 
 /// Tasks that wait for each other.
@@ -248,7 +250,15 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
     }
     let last = last_operations(folder, names, &waits, &mut descriptors, &mut cuts);
     for c in &mut cuts {
-        c.flight.queue = c.untaken.as_ref().and_then(|(end, place)| queues::of_unaccepted(index, &looks, *end, place));
+        let Some((end, place)) = &c.untaken else { continue };
+        c.flight.queue = queues::of_unaccepted(index, &looks, *end, place);
+        if let Some(peer) = peers::peer(index, *end).filter(|_| c.flight.queue.is_none())
+            && let Some(listener) = index.listener(peer.0, &place.raddr, place.rport)
+            && selected.has(peer.0, names.tgid(peer.0, listener.task))
+        {
+            c.flight.where_.0 = format!("{}:{}", names.program(peer.0, listener.task), place.rport);
+            c.flight.is_unread = true;
+        }
     }
     let tasks = TasksOf::read(folder);
     let silent = looks.silent(index, |h| span_of(folder, h), |h, tgid| tasks.only(h, tgid));
@@ -516,6 +526,7 @@ fn cuts(folder: &Folder, index: &Index, names: &Names<'_>) -> (Vec<Cut>, Awaitin
             since,
             age_ns: age(half.host, since),
             queue: None,
+            is_unread: false,
             where_: (names.service(inner), asked),
             task: inner.callee.as_ref().map(|h| who(index, h)),
             handed_on: None,

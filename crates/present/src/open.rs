@@ -40,6 +40,8 @@ pub struct RequestView {
     pub queue: Option<QueueView>,
     /// Where it is, in words: the innermost service that had it, and what was asked of that.
     pub place: String,
+    /// The service that it was sent to is recorded, and has not read it.
+    pub unread: bool,
 }
 
 /// Who answered the requests that a task read.
@@ -62,6 +64,7 @@ impl RequestView {
         let task = self.task.as_deref().unwrap_or("peer not recorded");
         let place = match &self.queue {
             Some(q) => q.in_words(),
+            None if self.unread => format!("{} (which has not read it)", self.at_service),
             None if self.handed_on.is_some() => format!("{} (read by {task}, which hands it on)", self.at_service),
             None => format!("{} ({task})", self.at_service),
         };
@@ -102,7 +105,7 @@ impl QueueView {
     }
 
     /// Where a connection that nobody has accepted is.
-    fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         match (self.is_in, self.is_full) {
             (true, true) => format!("in the full accept queue of {}", self.name()),
             (true, false) => format!("in the accept queue of {}", self.name()),
@@ -369,6 +372,7 @@ impl Namer<'_, '_> {
             orphan: r.is_orphan,
             left_ago_ns: r.left_ago_ns,
             queue: r.queue.as_ref().map(|q| self.queue_view(q)),
+            unread: r.is_unread,
         };
         RequestView { place: view.place_in_words(), ..view }
     }

@@ -101,9 +101,13 @@ fn in_flight(r: &RequestView, open: &OpenView, kinds: &[KindView]) -> String {
             units::count(h.by_others),
             units::count(h.read)
         ),
-        None => write!(text, ": it is at {} ({task})", r.at_service),
+        None if r.unread => write!(text, ": it was sent to {}, which has not read it", r.at_service),
+        None => match &r.queue {
+            Some(q) => write!(text, ": it is {}", q.in_words()),
+            None => write!(text, ": it is at {} ({task})", r.at_service),
+        },
     };
-    if r.asked != r.kind || r.at_service != r.service {
+    if r.asked != r.kind || r.at_service != r.service && !r.unread {
         let _ = write!(text, " with {}", r.asked);
     }
     let wait = open.waits.iter().find(|w| Some(&w.task) == r.task.as_ref() && w.holds.contains(&r.request));
