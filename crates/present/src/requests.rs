@@ -453,8 +453,8 @@ impl KindView {
         };
         let (tier, asked) = each.filter(|(_, a)| counts(a)).max_by_key(|(_, a)| a.took_ns)?;
         Some(format!(
-            "Each {} at {} makes {:.0} calls of {} at {} on average, which take {} of {}. If these differ in nothing but values \
-             (an N+1 pattern), one call for all of them takes a part of that.",
+            "Each {} at {} makes {:.0} calls of {} at {} on average, which take {} of {}. If they differ in nothing but values \
+             (N+1), one call for all would replace {:.0} round trips.",
             self.asked,
             self.service,
             asked.calls_per_request,
@@ -462,6 +462,7 @@ impl KindView {
             tier.service,
             units::duration(asked.took_ns),
             units::duration(self.mean_ns),
+            asked.calls_per_request,
         ))
     }
 }

@@ -15,6 +15,10 @@ const PERCENTILE_MIN: u64 = 100;
 const LARGEST_OF: u64 = 3;
 /// Calls to who is not watched are worth a line from this part of a kind's time on.
 const ELSEWHERE_SHARE: f64 = 0.1;
+/// A kind that repeats a call is worth a line from this part of all requests' time on.
+const REPEATING_SHARE: f64 = 0.1;
+/// Most lines about such kinds besides the first.
+const REPEATING_MAX: usize = 2;
 
 pub(super) fn slow(screen: &mut Screen<'_>, parts: &Parts) {
     let mut headline = None;
@@ -32,6 +36,14 @@ pub(super) fn slow(screen: &mut Screen<'_>, parts: &Parts) {
             screen.add(Section::Slow, Level::Bad, repeated, next);
         }
         elsewhere(screen, k, parts);
+        // others that repeat a call, where much of all requests' time goes to them
+        let mut others: Vec<&KindView> = r.kinds.iter().filter(|o| !std::ptr::eq(*o, k)).collect();
+        others.retain(|o| total(o) as f64 >= REPEATING_SHARE * all as f64);
+        others.sort_by_key(|o| std::cmp::Reverse(total(o)));
+        for (o, repeated) in others.iter().filter_map(|o| Some((o, o.repeated()?))).take(REPEATING_MAX) {
+            let next = screen.command("show").map(|c| format!("{c} slowest {}", of_kind(&o.asked)));
+            screen.add(Section::Slow, Level::Bad, repeated, next);
+        }
         headline = Some(k);
     }
     screen.missing(Section::Slow, &parts.requests, "requests");
