@@ -74,5 +74,5 @@ flow d A -
     );
     assert_eq!(view.unwatched.iter().map(|u| u.calls).collect::<Vec<_>>(), [1]);
     let text = view.render(0, &[], Style::default());
-    assert!(text.contains("1 of them called what is not watched: ") && text.contains(" (1 call)."), "{text}");
+    assert!(text.contains("1 request called what is not watched: ") && text.contains(" (1 call)."), "{text}");
 }

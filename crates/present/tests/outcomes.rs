@@ -251,7 +251,7 @@ fn what_the_end_of_the_recording_cuts_off_has_no_duration_and_no_complete_path()
     assert_eq!((kind.count, kind.unfinished, kind.incomplete, kind.cut_off), (3, 1, 1, 1));
     assert!(kind.max_ns < 200_000, "the longest known takes 150 µs: {}", kind.max_ns);
     let text = view.render(0, &[], Style::default());
-    assert!(text.contains("Paths: 2 of 3 complete (1 was in progress when the recording ended)"), "{text}");
+    assert!(text.contains("Paths: 2 of 3 complete (1 lacks only what came after the recording ended)"), "{text}");
     assert!(view.is_complete(), "nothing is missing that was to be had");
 }
 

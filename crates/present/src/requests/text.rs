@@ -185,8 +185,8 @@ impl RequestsView {
     /// How many paths lack nothing but what came after the recording, where there are any.
     pub(crate) fn cut_off(&self) -> Option<String> {
         let cut_off: u64 = self.kinds.iter().map(|k| k.cut_off).sum();
-        let were = if cut_off == 1 { "was" } else { "were" };
-        (cut_off > 0).then(|| format!("{} {were} in progress when the recording ended", units::count(cut_off)))
+        let lack = if cut_off == 1 { "lacks" } else { "lack" };
+        (cut_off > 0).then(|| format!("{} {lack} only what came after the recording ended", units::count(cut_off)))
     }
 
     /// How many paths end at services that nobody watches, and at which.
@@ -204,8 +204,8 @@ impl RequestsView {
         }
         (leaving > 0 && !there.is_empty()).then(|| {
             format!(
-                "{} of them called what is not watched: {}. What happened there is in no path, complete or not.",
-                units::count(leaving),
+                "{} called what is not watched: {}. What happened there is in no path, complete or not.",
+                units::counted(leaving, "request", "requests"),
                 there.join(", ")
             )
         })
