@@ -68,6 +68,7 @@ pub const CONDITIONS: &[Condition] = &[
     is("handed.nothing_was_lost", "no hand-over was lost meanwhile"),
     is("handed.often_enough", "workers of this process often handed a result back to who gave them the work"),
     is("handoff.no_lock", "the helper was not woken at a lock, where tasks that take requests wait too"),
+    is("handoff.never_unasked", "the helper never called while no request was open"),
     is("handoff.no_maker", "the helper was not made for a request"),
     is("handoff.of_one_alone", "the task that woke the helper worked on one request only"),
     is("isolated.one_request", "the input that the library handed over was of one request only"),

@@ -36,6 +36,8 @@ pub enum Does {
     UseRing,
     /// Calls in a turn in which it was given something, and nothing that anybody saw: a word of another thread.
     CallUnseen,
+    /// Takes no requests, and sent one while its process had none open: also of its own accord.
+    CallUnasked,
 }
 
 impl Flag for Does {

@@ -50,6 +50,7 @@ impl Steps for Roles {
                     }
                     self.habits.at(process).case_if(HabitId::HelpersAreAsked, open > 0);
                     self.habits.at(process).exception_if(HabitId::HelpersAreAsked, open == 0);
+                    self.known.at_task(e.request.actor).role.add_if(Does::CallUnasked, open == 0);
                 }
             }
             Side::Server => {

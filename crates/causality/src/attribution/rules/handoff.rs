@@ -3,10 +3,11 @@
 //! Habit: that a task of a request wakes it does not prove that it wakes it for that request.
 //!
 //! Condition: the task takes no requests, and was not made in a request that it still may work for. A loop that woke it had been
-//! given something of that request alone since it last waited. Together with this only the number of open requests decides: a
+//! given something of that request alone since it last waited. It never sent anything while no request was open: what gathers for all, and
+//! sends when that is enough or a timer ends (telemetry), is woken by the last one that gave it something. Together with this only the number of open requests decides: a
 //! request may hand out several jobs at once, so that one of its calls is under way excludes nothing.
 //!
-//! Counterexamples: `link.handoff/woken_by_a_bystander`, `worker_of_a_pool`, `behind_a_reply`.
+//! Counterexamples: `link.handoff/woken_by_a_bystander`, `sends_for_all`, `worker_of_a_pool`, `behind_a_reply`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
 use crate::attribution::facts::Facts;
@@ -30,6 +31,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 
 fn keeps(q: &Question) -> Option<Kept> {
     let is_helper = !q.role.has(Does::Take) && !q.is_migrating() && holds("handoff.no_maker", q.born_of().is_none());
+    let is_helper = is_helper && holds("handoff.never_unasked", !q.role.has(Does::CallUnasked));
     match q.worker.filter(|_| is_helper)?.helper.woken {
         Woken::For(x) if q.is_open(x) => Some(Kept::all_but_own()),
         _ => None,
