@@ -5,6 +5,7 @@ use super::peers::{peer, workers};
 use super::{At, Cut, For, HELD_MAX};
 use crate::names::{Names, remote_of};
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
@@ -46,7 +47,8 @@ pub struct Held {
     pub age_ns: u64,
     /// It has changed or locked something before in a transaction that is open: others may wait for it.
     pub is_in_transaction: bool,
-    /// The other sessions of the same server with an open transaction, as far as was recorded.
+    /// The other sessions of the same server with an open transaction, as far as was recorded: first those that wait for their clients,
+    /// longest first, and last those that sleep in a statement themselves.
     pub others: Vec<Session>,
 }
 
@@ -86,6 +88,9 @@ pub(super) fn held(
         let mine = |s: &&Said| s.task == at.1;
         let all = said.get(&at.0).map_or(&[][..], Vec::as_slice);
         let others = all.iter().filter(|s| !mine(s) && s.is_in_transaction && s.task != TaskId::UNKNOWN);
+        let mut others: Vec<(Option<u64>, &Said)> = others.map(|s| (idle_ns(waits, (at.0, s.task), s), s)).collect();
+        // who waits for its client may hold up others until that goes on; who sleeps in a statement waits itself
+        others.sort_by_key(|(idle, s)| (Reverse(*idle), asleep(&(at.0, s.task))));
         out.push(Held {
             at: *at,
             pid: names.tgid(at.0, at.1),
@@ -93,12 +98,13 @@ pub(super) fn held(
             age_ns: *age_ns,
             is_in_transaction: all.iter().find(mine).is_some_and(|s| s.is_in_transaction),
             others: others
+                .into_iter()
                 .take(OTHERS_MAX)
-                .map(|s| Session {
+                .map(|(idle_ns, s)| Session {
                     at: (at.0, s.task),
                     statement: s.statement.trim_end_matches(';').to_owned(),
                     since: s.since,
-                    idle_ns: idle_ns(waits, (at.0, s.task), s),
+                    idle_ns,
                     address: index.end(at.0, s.flow).as_ref().map(remote_of),
                     client: peer(index, (at.0, s.flow)).and_then(|end| clients.get(&end).copied()),
                 })
