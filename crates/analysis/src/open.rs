@@ -171,7 +171,7 @@ pub struct InFlight {
     pub left_ago_ns: Option<u64>,
     /// Nobody has accepted its connection: the queue in which that lies.
     pub queue: Option<AcceptQueue>,
-    /// The service that it was sent to is recorded, and has not read it.
+    /// The service that it was sent to is recorded, and was not seen to read it.
     pub is_unread: bool,
 }
 

@@ -40,7 +40,7 @@ pub struct RequestView {
     pub queue: Option<QueueView>,
     /// Where it is, in words: the innermost service that had it, and what was asked of that.
     pub place: String,
-    /// The service that it was sent to is recorded, and has not read it.
+    /// The service that it was sent to is recorded, and was not seen to read it.
     pub unread: bool,
 }
 
@@ -64,7 +64,7 @@ impl RequestView {
         let task = self.task.as_deref().unwrap_or("peer not recorded");
         let place = match &self.queue {
             Some(q) => q.in_words(),
-            None if self.unread => format!("{} (which has not read it)", self.at_service),
+            None if self.unread => format!("{} (which was not seen to read it)", self.at_service),
             None if self.handed_on.is_some() => format!("{} (read by {task}, which hands it on)", self.at_service),
             None => format!("{} ({task})", self.at_service),
         };

@@ -449,7 +449,10 @@ impl KindView {
     pub fn repeated(&self) -> Option<String> {
         let each = self.tiers.iter().flat_map(|t| t.asked.iter().map(move |a| (t, a)));
         let counts = |a: &AskedView| {
-            a.calls_per_request >= REPEATED_MIN && a.took_ns as f64 >= REPEATED_SHARE * self.mean_ns as f64
+            let is_at_once = a.took_ns > self.mean_ns;
+            a.calls_per_request >= REPEATED_MIN
+                && a.took_ns as f64 >= REPEATED_SHARE * self.mean_ns as f64
+                && !is_at_once
         };
         let (tier, asked) = each.filter(|(_, a)| counts(a)).max_by_key(|(_, a)| a.took_ns)?;
         Some(format!(

@@ -48,10 +48,19 @@ impl Blocks {
         let (of, block) = &mut self.kept[number as usize % KEPT];
         if *of != number || block.len() <= within {
             *of = number;
+            block.clear();
             block.resize(BLOCK, 0);
-            let n = self.file.read_at(block, number * BLOCK as u64);
-            block.truncate(*n.as_ref().unwrap_or(&0));
-            n?;
+            let mut have = 0;
+            let read = loop {
+                match self.file.read_at(&mut block[have..], number * BLOCK as u64 + have as u64) {
+                    Ok(0) => break Ok(()),
+                    Ok(n) => have += n,
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    Err(e) => break Err(e),
+                }
+            };
+            block.truncate(have);
+            read?;
         }
         Ok(block.get(within..).unwrap_or_default())
     }

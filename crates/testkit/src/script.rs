@@ -68,8 +68,8 @@
 //! recorded 100 900               nothing before or after was recorded
 //! ```
 //!
-//! Before a step, `~` says that it happened and was not recorded; `?` that the operation was recorded, but no message
-//! known from it.
+//! Before a step, `~` says that it happened and was not recorded; `?` that the operation was recorded, by `splice`, so that no
+//! message is known from it.
 
 mod flows;
 mod steps;
@@ -261,6 +261,9 @@ impl Player {
                 let rows_before: Vec<usize> = self.out.hosts.iter().map(|h| h.rows.len()).collect();
                 let (who, logical) = who.split_once('/').map_or((who, None), |(who, logical)| (who, Some(logical)));
                 self.step(number(plain)? * US, who, verb, rest, !time.starts_with('?'))?;
+                if time.starts_with('?') {
+                    self.out.hosts.iter_mut().zip(&rows_before).for_each(|(host, from)| host.by_splice(*from));
+                }
                 if let Some(logical) = logical {
                     let (host, id) = self.who(logical).map(|t| (t.host, t.number))?;
                     self.out.hosts[host].in_the_name_of(id, rows_before[host]);

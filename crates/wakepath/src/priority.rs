@@ -45,12 +45,23 @@ pub struct Priority {
 
 impl Priority {
     /// For the start of a recording, on the calling thread: what happens until it records is missed, so others may not delay it. It computes
-    /// no longer than it takes to load the programs and to read what is there.
-    pub fn start(flag: PriorityFlag) {
+    /// no longer than it takes to load the programs and to read what is there. Gives what [`Before::restore`] brings back.
+    pub fn start(flag: PriorityFlag) -> Before {
+        let mut param = libc::sched_param { sched_priority: 0 };
+        // SAFETY: a live structure, of this thread; plain values.
+        let before = unsafe {
+            libc::sched_getparam(0, &mut param);
+            Before {
+                policy: libc::sched_getscheduler(0),
+                priority: param.sched_priority,
+                nice: libc::getpriority(libc::PRIO_PROCESS, 0),
+            }
+        };
         if flag != PriorityFlag::Normal {
             set_ordinary();
             set_nice(NICE);
         }
+        before
     }
 
     /// Takes the priority that was asked for, as far as this process may. For the calling thread, and before rights are given up.
@@ -118,6 +129,24 @@ impl Priority {
                  a narrower selection costs less"
             );
         }
+    }
+}
+
+/// How the calling thread stood before: what it starts then stands as its user wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Before {
+    policy: libc::c_int,
+    priority: libc::c_int,
+    nice: i32,
+}
+
+impl Before {
+    /// Brings that back, on the calling thread.
+    pub fn restore(self) {
+        let param = libc::sched_param { sched_priority: self.priority };
+        // SAFETY: a live structure, of this thread.
+        unsafe { libc::sched_setscheduler(0, self.policy, &param) };
+        set_nice(self.nice);
     }
 }
 
@@ -196,6 +225,22 @@ mod tests {
         while thread_ns() < until {
             std::hint::spin_loop();
         }
+    }
+
+    #[test]
+    fn what_is_started_after_the_start_stands_as_its_user_wanted() {
+        // SAFETY: asks of this thread.
+        let nice = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        set_nice(7);
+        let before = Priority::start(PriorityFlag::Auto);
+        if nice() != NICE {
+            println!("skipped: no right to a lower niceness");
+            return;
+        }
+        before.restore();
+        assert_eq!((nice(), policy()), (7, libc::SCHED_OTHER));
+        let child = std::process::Command::new("nice").output().expect("nice runs");
+        assert_eq!(String::from_utf8_lossy(&child.stdout).trim(), "7", "a command inherits it");
     }
 
     #[test]

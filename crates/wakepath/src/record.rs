@@ -67,7 +67,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
 
     let stop = ending::on_signals()?;
     let starting = Starting::begin(&stop);
-    Priority::start(args.priority);
+    let before = Priority::start(args.priority);
 
     // attached before the folder is made: a kernel that refuses leaves no folder after
     let kernel = kernel_options(args, &selectors, watched, payload, &probed);
@@ -103,6 +103,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     recording.report = args.report.then(|| Report::new(&stop));
     // from here on a signal ends a recording, which has something to keep
     drop(starting);
+    before.restore();
     let child = recording.start(&args.command, watched == Watched::Command)?;
     // from here on the command is waited for, whatever becomes of us
     let ending = Ending::new(child, stop, args.duration.map(|d| d.0));
@@ -210,6 +211,7 @@ impl Recording {
             decoder.select_all();
         }
         let began = MonoNs(monotonic_ns());
+        let unselected = unselected::Sums::new(began, source.unselected());
         let limits = Limits::find();
         write_snapshot(&mut source, &mut decoder, &mut sink, &selection)?;
         limits.all(began, &decoder, &mut sink);
@@ -220,12 +222,11 @@ impl Recording {
         };
         let runtimes = Runtimes::begin(&mut source, known, probed, allowed, |text| tell!("wakepath: {text}"));
         let pace = Pace::new(source.backlog().1);
-        let unselected = unselected::Sums::new(MonoNs(monotonic_ns()), source.unselected());
         let mut recording = Recording {
             source,
             decoder,
             sink,
-            drops: Drops::new(MonoNs(monotonic_ns())),
+            drops: Drops::new(began),
             limits,
             selection,
             marks: Marks::default(),
@@ -271,10 +272,10 @@ impl Recording {
         self.priority = Some(priority);
         let result =
             self.begin_export(args).and_then(|()| tell_ready(args)).and_then(|()| pump(&mut self, &mut ending));
-        // the programs go one after the other: what some of them still see would look like requests without an end
-        let (ended, last) = (monotonic_ns(), anchor());
         let open = open_waits(&mut self.source);
         let sockets = sockets(&mut self.source);
+        // the programs go one after the other: what some of them still see would look like requests without an end
+        let (ended, last) = (monotonic_ns(), anchor());
         // detach first: whatever happens to the disk, the programs go
         self.source.detach();
         let mut exported = None;

@@ -265,6 +265,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             }
             (Some(Parent::Root), Parent::Of(..)) => More::OfAnother,
             (Some(Parent::Root), Parent::Root) => More::OfIt,
+            (Some(Parent::Open(Gap::Shared)), Parent::Open(Gap::Shared)) if is_same_actor => More::OfIt,
             // it is at the same work until it replies; and what is of no request is in no path
             (Some(Parent::Pending), Parent::Pending) | (_, Parent::Root) if is_same_actor => More::OfIt,
             (_, Parent::Of(x, _)) => {

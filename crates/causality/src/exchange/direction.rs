@@ -14,6 +14,8 @@ pub(super) struct Span {
     pub(super) entry: MonoNs,
     pub(super) at: MonoNs,
     pub(super) arrived: MonoNs,
+    /// By which system call the first of them.
+    pub(super) syscall: u16,
 }
 
 impl Span {
@@ -26,6 +28,7 @@ impl Span {
             entry: r.entry,
             at: r.at,
             arrived: r.arrived,
+            syscall: r.syscall,
         }
     }
 }

@@ -19,6 +19,8 @@ use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{FlowStateRow, OPEN, OpKind, OpRow};
 
+/// System calls that move bytes past the program (`sendfile`, `splice`), by their numbers on x86-64.
+const UNSEEN: [u16; 2] = [40, 275];
 /// Most of them that are followed at once.
 const LEFT_MAX: usize = 1 << 14;
 
@@ -104,19 +106,24 @@ impl<S: Steps> Engine<S> {
         self.dropped(process, at);
     }
 
-    /// Whether something moved after the only open request that no message explains, such as what `splice` moves: then that is its reply.
+    /// Whether something moved after the only open request by a call whose bytes nobody sees: then that is its reply.
     pub(super) fn is_answered_unseen(&mut self, flow: EndpointId) -> bool {
         let Some(ep) = self.eps.get(&flow) else { return false };
         let moved = ep.replies.spans.last().filter(|s| s.end > ep.replies.explained_to);
         let (Some(moved), [x]) = (moved, &ep.open[..]) else { return false };
         let e = self.xs.get_mut(*x);
-        if e.reply.start != OPEN || e.is_by_direction() || moved.entry < e.request.taken {
+        let is_unseen = UNSEEN.contains(&moved.syscall) && !ep.traits.flags.has(FlowFlag::Interleaves);
+        if e.reply.start != OPEN || e.is_by_direction() || moved.entry < e.request.taken || !is_unseen {
             return false;
         }
         let began = if e.side == Side::Server { moved.entry } else { moved.at };
         let (task, actor) = (moved.task, moved.actor);
         e.reply = Answered { start: moved.start, end: moved.end, began, ended: moved.at, task, actor };
         e.flags.add(ExchangeFlag::OpenEnded);
+        e.flags.add(ExchangeFlag::OutcomeUnknown);
+        let (x, at) = (*x, moved.at);
+        self.steps.reply_began(&self.xs, x, actor, at);
+        self.steps.reply_progress(&self.xs, x, actor, at);
         true
     }
 

@@ -4,8 +4,8 @@
 //! for all. So asyncio's `add_writer` runs in the context of who called it, and of threads that share a connection of HTTP/2 one sends what
 //! all have put into the connection's state. What such a task works for says nothing of whose the messages are.
 //!
-//! That shows where a task that works for a request begins several streams of HTTP/2 by one operation, while several requests are open. On a connection of an unknown protocol
-//! it does not show: there it is enough that tasks of a loop send beside each other.
+//! That shows where a task that works for a request begins several streams of HTTP/2 by one operation, while several requests are open.
+//! On a connection of an unknown protocol it does not show: there it is enough that tasks of a loop send beside each other.
 
 use super::Roles;
 use crate::conditions::holds;
@@ -61,10 +61,10 @@ impl Roles {
             return;
         }
         let is_beside_another = self.multiplexed.begins(e.flow, e.request.began);
-        // a thread that sends for all, and works for none itself, is another matter
-        let is_of_a_request = e.request.actor != e.request.task
-            || self.known.at_task(e.request.task).role.has(Does::Take)
-                && !self.known.at_task(e.request.task).role.is_loop();
+        // a thread or goroutine that sends for all, and works for none itself, is another matter
+        let role = self.known.at_task(e.request.actor).role;
+        let is_of_a_request =
+            self.births().traits(e.request.actor).has_loops || role.has(Does::Take) && !role.is_loop();
         if is_beside_another && is_of_a_request && self.known.at(process).now.open.is_some_and(|open| open > 1) {
             self.multiplexed.add(e.flow);
         }

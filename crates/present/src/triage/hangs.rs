@@ -101,7 +101,7 @@ fn in_flight(r: &RequestView, open: &OpenView, kinds: &[KindView]) -> String {
             units::count(h.by_others),
             units::count(h.read)
         ),
-        None if r.unread => write!(text, ": it was sent to {}, which has not read it", r.at_service),
+        None if r.unread => write!(text, ": it was sent to {}, which was not seen to read it", r.at_service),
         None => match &r.queue {
             Some(q) => write!(text, ": it is {}", q.in_words()),
             None => write!(text, ": it is at {} ({task})", r.at_service),

@@ -30,7 +30,7 @@ pub struct RecordArgs {
     /// Processes of this name, also those that start later
     #[arg(long, value_name = "NAME")]
     pub comm: Vec<String>,
-    /// Processes of this cgroup and those below it, also those that join later
+    /// Processes of this cgroup (its name, or its folder below /sys/fs/cgroup) and those below it, also those that join later
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<String>,
     /// Processes that serve this port, also those that start to do so later, such as after a restart (or list ports: 80,443)

@@ -36,8 +36,8 @@ pub struct Selectors {
 impl Selectors {
     /// As the command line has them.
     pub fn of(args: &RecordArgs) -> Selectors {
-        let mounts = if args.cgroup.is_empty() { None } else { std::fs::read_to_string("/proc/self/mounts").ok() };
-        let cgroups = args.cgroup.iter().map(|c| in_hierarchy(c, mounts.as_deref().unwrap_or_default()).to_owned());
+        let mounts = if args.cgroup.is_empty() { None } else { std::fs::read_to_string("/proc/self/mountinfo").ok() };
+        let cgroups = args.cgroup.iter().map(|c| in_hierarchy(c, mounts.as_deref().unwrap_or_default()));
         let rules = SelectionRules { comms: args.comm.clone(), ports: args.port.clone(), cgroups: cgroups.collect() };
         Selectors { pids: args.pid.clone(), rules }
     }
@@ -235,15 +235,20 @@ pub fn check_pids(pids: &[u32]) -> Result<()> {
     }
 }
 
-/// A cgroup as the kernel names it, of one that may be given by its folder. `mounts`: as `/proc/self/mounts` has them.
-fn in_hierarchy<'c>(cgroup: &'c str, mounts: &str) -> &'c str {
-    let of_cgroups = mounts.lines().filter_map(|line| {
-        let mut words = line.split(' ');
-        let (place, kind) = (words.nth(1)?, words.next()?);
-        matches!(kind, "cgroup" | "cgroup2").then_some(place)
+/// A cgroup as the kernel names it, of one that may be given by its folder. `mounts`: as `/proc/self/mountinfo` has them.
+fn in_hierarchy(cgroup: &str, mounts: &str) -> String {
+    let within = mounts.lines().filter_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let mut words = mount.split(' ');
+        let (root, place) = (words.nth(3)?, words.next()?);
+        let rest = cgroup.strip_prefix(place).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
+        kind.starts_with("cgroup").then_some((root, rest))
     });
-    let within = of_cgroups.filter_map(|place| cgroup.strip_prefix(place).filter(|rest| rest.starts_with('/')));
-    within.min_by_key(|rest| rest.len()).unwrap_or(cgroup)
+    match within.min_by_key(|(_, rest)| rest.len()) {
+        Some(("/", "")) => "/".to_owned(),
+        Some((root, rest)) => format!("{}{rest}", root.trim_end_matches('/')),
+        None => cgroup.to_owned(),
+    }
 }
 
 /// Whether a cgroup is this one or below it: `/shop` is not above `/shop2`.
@@ -289,12 +294,14 @@ mod tests {
 
     #[test]
     fn a_cgroup_may_be_given_by_its_folder() {
-        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n\
-                      cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n";
+        let mounts = "30 1 0:25 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
+                      31 30 0:26 / /sys/fs/cgroup/unified rw,nosuid - cgroup2 cgroup2 rw\n\
+                      32 30 0:27 /docker/0123 /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu\n";
         assert_eq!(in_hierarchy("/sys/fs/cgroup/unified/shop/web", mounts), "/shop/web");
-        assert_eq!(in_hierarchy("/sys/fs/cgroup/cpu/shop", mounts), "/shop");
+        assert_eq!(in_hierarchy("/sys/fs/cgroup/unified", mounts), "/");
+        assert_eq!(in_hierarchy("/sys/fs/cgroup/cpu/shop", mounts), "/docker/0123/shop");
         assert_eq!(in_hierarchy("/shop", mounts), "/shop");
-        let one = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        let one = "31 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         assert_eq!(in_hierarchy("/sys/fs/cgroup/system.slice/nginx.service", one), "/system.slice/nginx.service");
     }
 

@@ -18,7 +18,7 @@ pub enum Phase {
     Loading,
     /// Which processes fit the selection.
     Selecting,
-    /// Which tasks, sockets and waits are there already.
+    /// Which tasks, sockets and waits are there already, and what the selected programs are.
     Reading,
 }
 
@@ -29,7 +29,7 @@ impl Phase {
         match self {
             Phase::Loading => "the kernel is checking the programs",
             Phase::Selecting => "looking up the selected processes",
-            Phase::Reading => "reading which tasks and connections exist",
+            Phase::Reading => "reading which tasks and connections exist, and looking into the selected programs",
         }
     }
 }

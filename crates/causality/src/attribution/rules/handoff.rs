@@ -3,8 +3,8 @@
 //! Habit: that a task of a request wakes it does not prove that it wakes it for that request.
 //!
 //! Condition: the task takes no requests, and was not made in a request that it still may work for. A loop that woke it had been
-//! given something of that request alone since it last waited. It never sent anything while no request was open: what gathers for all, and
-//! sends when that is enough or a timer ends (telemetry), is woken by the last one that gave it something. Together with this only the number of open requests decides: a
+//! given something of that request alone since it last waited. It never sent anything while no request was open: a helper that
+//! collects data of all requests, and sends it when its buffer is full or a timer ends (telemetry), is woken by the last one that added data. Together with this only the number of open requests decides: a
 //! request may hand out several jobs at once, so that one of its calls is under way excludes nothing.
 //!
 //! Counterexamples: `link.handoff/woken_by_a_bystander`, `sends_for_all`, `worker_of_a_pool`, `behind_a_reply`.
