@@ -210,8 +210,13 @@ impl Direction {
             }
         };
         let at = if self.records.is_ahead {
-            let is_sure = |r: &Record| fits(r) && (over != Overhead::Unknown || !is_filled || whole == 1);
-            queue.iter().take(whole).position(is_sure)
+            let is_unknown = over == Overhead::Unknown;
+            let is_sure = |r: &Record| fits(r) && (!is_unknown || !is_filled || whole == 1);
+            let with = |o| queue.iter().take(whole).position(|r| r.is_data && r.length().checked_sub(bytes) == Some(o));
+            // the usual overhead first: with TLS 1.3 records of the handshake look like data too, and one may be as much longer as another
+            // cipher would make it
+            let usual = OVERHEADS.into_iter().filter(|_| is_unknown && !is_filled).find_map(with);
+            usual.or_else(|| queue.iter().take(whole).position(is_sure))
         } else {
             // who reads no more than one record read the last one
             queue.iter().take(whole).rposition(|r| r.is_data).filter(|&i| fits(&queue[i]))
