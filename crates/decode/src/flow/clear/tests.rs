@@ -34,7 +34,7 @@ impl End {
     fn new(side: Side) -> End {
         let mut flow = Flow::new(side, (443, 40_000), false);
         let mut rows = Pushed::default();
-        flow.in_clear(ID, MonoNs(0), &mut rows);
+        flow.in_clear(ID, MonoNs(0), false, &mut rows);
         End { flow, rows, at: 0, began: 0, moved: [1000, 1000] }
     }
 
@@ -216,6 +216,18 @@ fn a_handshake_is_no_request() {
     server.reads(&record(GET.len()));
     assert_eq!(server.plain(false, GET, 4096), Some(1000 + 305 + 58));
     assert_eq!(server.told().len(), 1);
+}
+
+#[test]
+fn a_record_of_the_handshake_is_not_taken_for_what_another_cipher_makes_of_the_first_plaintext() {
+    let mut server = End::new(Side::Server);
+    // TLS 1.3 with SHA-384: Finished is as long as TLS 1.2 with GCM would make the first request's record
+    let (finished, request) = (record(52), record(GET.len() + 17));
+    assert_eq!(finished.len() - 5, 45 + 24);
+    let padded = [GET, &[b' '; 17]].concat();
+    assert_eq!(padded.len(), 45);
+    server.cipher(false, &[&handshake(300)[..], &finished, &request].concat());
+    assert_eq!(server.plain(false, &padded, 4096), Some(1000 + 305 + finished.len() as u64));
 }
 
 #[test]
