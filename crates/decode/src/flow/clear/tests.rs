@@ -231,6 +231,19 @@ fn a_record_of_the_handshake_is_not_taken_for_what_another_cipher_makes_of_the_f
 }
 
 #[test]
+fn the_longest_record_is_read_whole_though_its_reader_had_room_for_no_more() {
+    let head = b"POST /a HTTP/1.1\r\nContent-Length: 20000\r\n\r\n";
+    let post = [&head[..], &[b'x'; 20_000]].concat();
+    let (first, rest) = post.split_at(16_384);
+    let records = [handshake(300), record(52), record(first.len()), record(rest.len())].concat();
+    let mut server = End::new(Side::Server);
+    server.cipher_head(false, &records, records.len());
+    assert_eq!(server.plain(false, first, 16_384), Some(1000 + 305 + 74));
+    assert!(server.plain(false, rest, 16_384).is_some());
+    assert_eq!(server.told(), [(MessageRole::Request, 1000 + 305 + 74, 1000 + records.len() as u64)]);
+}
+
+#[test]
 fn plaintext_is_in_no_record_that_was_sent_before_it() {
     let mut client = End::new(Side::Client);
     // of the first request nothing was told but its record
