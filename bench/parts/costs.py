@@ -15,7 +15,6 @@ import shutil
 import statistics
 
 from .bars import interval_of
-from .coverage import http1
 from .foreign import HAVE, VENV, Place
 from .programs import ROOT, Recording, run_seconds
 
@@ -31,9 +30,12 @@ class Effort:
     starts: int
     warm: int
     turns: int
+    requests: int = REQUESTS
 
 
 QUICK, WHOLE = Effort(3, 12, 12), Effort(8, 25, 25)
+# Of a server that compiles nothing, and whose clients first open their connections in each turn.
+QUICK_TLS, TLS = Effort(3, 1, 8, 1000), Effort(8, 2, 15, 1000)
 # Of one that compiles nothing while it runs, and takes ten times as long.
 INTERPRETED = Effort(8, 5, 15)
 
@@ -107,21 +109,22 @@ class Way:
         return self.case.start(place), place.pids[-1]
 
     def record(self, name, pid, *flags):
-        self.stack.enter_context(Recording(self.at / name, "--payload", "none", "--pid", pid, *flags))
+        payload = () if "--payload" in flags else ("--payload", "none")
+        self.stack.enter_context(Recording(self.at / name, *payload, "--pid", pid, *flags))
 
-    def asked(self):
-        """Microseconds of processor time that a request took in one turn."""
+    def asked(self, requests):
+        """Microseconds of processor time that a request took in one turn of so many."""
         before = run_seconds(self.pid)
-        http1(self.port, CLIENTS, REQUESTS, self.at / "load.jsonl")
-        return (run_seconds(self.pid) - before) / REQUESTS * 1e6
+        self.case.load(self.port, CLIENTS, requests, truth=self.at / "load.jsonl")
+        return (run_seconds(self.pid) - before) / requests * 1e6
 
 
-def turns(ways, count, dice):
+def turns(ways, count, dice, requests):
     """So many turns of each way; gives a row a round, in the order given."""
     rows = []
     for _ in range(count):
         order = dice.sample(range(len(ways)), len(ways))
-        found = {k: ways[k].asked() for k in order}
+        found = {k: ways[k].asked(requests) for k in order}
         rows.append([found[k] for k in range(len(ways))])
     return rows
 
@@ -139,17 +142,18 @@ def one_start(programs, effort, at, dice):
             if len(processors) > 1:
                 for way in ways:
                     pin(way.pid, processors[0])
-            turns(ways, effort.warm, dice)
-            return turns(ways, effort.turns, dice)
+            turns(ways, effort.warm, dice, effort.requests)
+            return turns(ways, effort.turns, dice, effort.requests)
     finally:
         os.sched_setaffinity(0, processors)
         for way in at.glob("way-*"):
             shutil.rmtree(way, ignore_errors=True)
 
 
-def compare(bars, title, programs, limits, at, effort):
+def compare(bars, title, programs, limits, at, effort, also=()):
     """The first program's processor time a request against that of each other one. `programs`: each a system, and with which flags it is recorded,
-    or None for not at all, or a twin. `limits`: for each but the first, what it adds, and the most percent or None."""
+    or None for not at all, or a twin. `limits`: for each but the first, what it adds, and the most percent or None; `also`: such that a program adds
+    to another than the first: which, and to which."""
     dice = random.Random(1)
     starts = [one_start(programs, effort, at, dice) for _ in range(effort.starts)]
 
@@ -162,8 +166,8 @@ def compare(bars, title, programs, limits, at, effort):
 
     base, interval = reported(lambda row: row[0])
     bars.reported(f"{title}: processor time a request, without", base, "us", interval)
-    for i, (what, limit) in enumerate(limits, 1):
-        added, interval = reported(lambda row, i=i: 100 * (row[i] / row[0] - 1))
+    for what, limit, i, base in [*((*limit, i, 0) for i, limit in enumerate(limits, 1)), *also]:
+        added, interval = reported(lambda row, i=i, base=base: 100 * (row[i] / row[base] - 1))
         told = f"{title}: processor time that {what} add"
         if limit is None:
             bars.reported(told, added, "%", interval)

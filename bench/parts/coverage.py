@@ -316,11 +316,11 @@ def load_until_named(case, port, recording):
     raise Failed("the recorder did not find how tasks are told apart")
 
 
-def by_script(name):
-    """Loads with a script of `testbeds/foreign`: its numbers, then the truth's file."""
+def by_script(name, *more):
+    """Loads with a script of `testbeds/foreign`: its numbers, then the truth's file, then what more it takes."""
 
     def load(port, *numbers, truth):
-        line = [str(word) for word in (PYTHON, CODE / name, port, *numbers, truth)]
+        line = [str(word) for word in (PYTHON, CODE / name, port, *numbers, truth, *more)]
         done = subprocess.run(line, capture_output=True, text=True, timeout=200, check=False)
         if done.returncode:
             raise Failed(f"{name}: {done.stderr.strip()[-300:]}")
@@ -358,6 +358,10 @@ class Case:
     scored: tuple = ()
     # some requests are answered out of a cache, of which the server's log knows nothing
     has_cache: bool = False
+    # the load by which its pools grow is recorded too
+    grows_recorded: bool = False
+    # what else is held against a recording: bars, their title, the trace
+    check: Callable | None = None
 
 
 ONE = {(vantage, 1): 99.0 for vantage in BOTH}
@@ -546,11 +550,14 @@ def recorded(case, here, vantage, clients):
         else:
             place = Place(here, stack)
         port = case.start(place)
-        case.load(port, clients, clients * 4, truth=here / "warm.jsonl")
+        if not case.grows_recorded:
+            case.load(port, clients, clients * 4, truth=here / "warm.jsonl")
         pids = [flag for pid in place.pids for flag in ("--pid", pid)]
         with library or Recording(trace, "--payload", "heads", *case.flags, *pids):
             if case.is_named_late:
                 load_until_named(case, port, trace)
+            if case.grows_recorded:
+                case.load(port, clients, clients * 4, truth=here / "warm.jsonl")
             case.load(port, clients, requests, truth=truth)
             time.sleep(0.3)
     log = own_log(place.log)
@@ -590,6 +597,8 @@ def cover(bars, at, name, vantage, clients, case=None):
         bars.at_least(f"{title}: complete", whole, least, "%")
     for fact in calls["missing"][:1] if whole < 100.0 else []:
         print(f"    {fact['calls']} of {calls['begun']} calls open for want of: {fact['what']}", file=sys.stderr)
+    if case.check:
+        case.check(bars, title, trace)
     if links["wrong_parent"] or paths["reported"] != right:
         explain(trace, truth, "--rid", *case.scored)
     keep(trace, truth, f"{name}-{vantage.split()[0]}-{clients}")

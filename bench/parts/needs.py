@@ -55,6 +55,7 @@ NEEDS = {
     "pythons": COMPILERS,
     "reconstruct": COMPILERS,
     "runtimes": COMPILERS,
+    "tls": [*COMPILERS, ("openssl", "bench"), ("nginx", "demo")],
     "sync": [*COMPILERS, *IP, ("nft", "test")],
     "waits": [*COMPILERS, *DEMO, *IP, ("nft", "test"), ("node", "bench"), ("javac", "test"), WHEELS, *JRES],
     # last, since they build the page, which Wakepath is then built with anew

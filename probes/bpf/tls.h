@@ -5,7 +5,8 @@
 #ifndef WAKEPATH_TLS_H
 #define WAKEPATH_TLS_H
 
-/* How many probes of TLS libraries are placed: where there is none, nobody looks. The agent writes it. */
+/* How many probes of TLS libraries are placed: where there is none, nobody looks. The agent writes it: a file's probes when all of them are
+ * placed, 0 before it takes the first away. Calls of which some probes are met and others not would tell what is not so. */
 u32 tls_probes SEC(".data");
 /* Whether a session's ciphertext goes through memory, and not to a socket amid the library's calls. */
 u32 tls_in_memory SEC(".data");

@@ -10,7 +10,7 @@ static __always_inline int tls_begins(u64 session, u64 buffer, u64 room, u64 mov
 	u64 thread = bpf_get_current_pid_tgid();
 	struct tls_call *outer, call = {};
 
-	if (!watched(task))
+	if (!tls_probes || !watched(task))
 		return 0;
 	outer = bpf_map_lookup_elem(&tls_calls, &thread);
 	/* one that is still under way is further up the stack; else its end was not seen */
@@ -95,8 +95,11 @@ static __always_inline struct followed *emit_clear(struct task_struct *task, str
 static __always_inline void tls_tells(struct task_struct *task, u64 session, struct clear *clear)
 {
 	struct owned_key key = { .tgid = task->tgid, .of = session };
-	struct tls_session *s = session ? bpf_map_lookup_elem(&tls_sessions, &key) : 0;
+	struct tls_session *s;
 
+	if (!tls_probes)
+		return;
+	s = session ? bpf_map_lookup_elem(&tls_sessions, &key) : 0;
 	if (!s) {
 		__sync_fetch_and_add(&tls_unjoined, 1);
 		return;
@@ -206,7 +209,7 @@ static __always_inline int go_tls_reads(u64 goroutine, u64 session, u64 needs)
 	struct owned_key key = { .tgid = task->tgid, .of = goroutine };
 	struct go_tls_record *found, record = { .session = session, .bytes = needs, .is_open = 1 };
 
-	if (!watched(task))
+	if (!tls_probes || !watched(task))
 		return 0;
 	found = bpf_map_lookup_elem(&go_tls_records, &key);
 	if (found && found->is_open && found->session != record.session) {

@@ -1,19 +1,26 @@
-"""Requests by cleartext HTTP/2 (prior knowledge), several streams at once on each connection.
+"""Requests by HTTP/2, several streams at once on each connection: without TLS (prior knowledge), or with it.
 
-usage: h2_load.py PORT CONNECTIONS STREAMS REQUESTS TRUTH
+usage: h2_load.py PORT CONNECTIONS STREAMS REQUESTS TRUTH [tls]
 
 Writes a line a request to TRUTH, as vload does. Paths are sent without Huffman coding, so that the id can be read in a
 recording's heads.
 """
 
 import json
+import os
 import socket
+import ssl
 import struct
 import sys
 import threading
 import time
 
 port, connections, streams, requests, truth = (*map(int, sys.argv[1:5]), sys.argv[5])
+trusting = None
+if sys.argv[6:] == ["tls"]:
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    trusting.set_alpn_protocols(["h2"])
 DATA, HEADERS, RST, SETTINGS, PING, GOAWAY, WINDOW = 0, 1, 3, 4, 6, 7, 8
 ACK = END = 1
 END_HEADERS = 4
@@ -46,8 +53,10 @@ class Connection:
     def __init__(self):
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.reader = self.socket.makefile("rb")
         self.client = "%s:%d" % self.socket.getsockname()
+        if trusting:
+            self.socket = trusting.wrap_socket(self.socket)
+        self.reader = self.socket.makefile("rb")
         settings = struct.pack("!HI", 3, 100) + struct.pack("!HI", 4, 1 << 24)
         self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, settings))
         self.open, self.next = {}, 1
@@ -58,7 +67,7 @@ class Connection:
             number = next(numbers, None)
         if number is None:
             return
-        rid = f"h-{number}"
+        rid = f"h{os.getpid()}-{number}"
         begin = time.monotonic_ns()
         self.open[self.next] = {"rid": rid, "path": "/x", "status": 0, "start_ns": begin}
         self.socket.sendall(request(self.next, f"/x?rid={rid}&".encode()))

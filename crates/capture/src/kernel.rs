@@ -414,7 +414,7 @@ impl KernelSource {
     /// Stops recording: no record is written after this returns. What is in the rings can still be drained.
     pub fn detach(&mut self) {
         // first: plaintext without its ciphertext would fit nothing
-        self.in_tls.clear();
+        self.stop_tls();
         self.links.clear();
         calls::stop(&self.skel);
         self.calls = Calls::default();

@@ -78,8 +78,9 @@ pub struct Flow {
     plain: [bool; 2],
     state: ProtocolState,
     is_tls: bool,
-    /// It was counted as TLS whose plaintext was not read.
-    is_told_unread: bool,
+    /// It was counted as TLS whose plaintext was not read; and nobody asked for that yet.
+    is_unread: bool,
+    is_news_unread: bool,
     known: Option<(Protocol, StrId)>,
     rest: Option<Rest>,
     /// Numbers for the local and the remote address.
@@ -106,15 +107,17 @@ struct Clear {
     is_met: bool,
     /// Its handshake is over, or was before the recording.
     is_begun: bool,
+    /// Whoever takes the rows takes plaintext as it is, too.
+    keeps_heads: bool,
 }
 
 impl Clear {
-    fn new(of: &Flow) -> Clear {
+    fn new(of: &Flow, keeps_heads: bool) -> Clear {
         let mut directions = [Direction::default(), Direction::default()];
         directions.iter_mut().for_each(|d| d.plain = 1 << 32);
         let inner = Flow::new(of.side, of.ports, false);
         let (waiting, over) = (VecDeque::new(), Overhead::Unknown);
-        Clear { inner, directions, over, waiting, is_at_joined: false, is_met: false, is_begun: false }
+        Clear { inner, directions, over, waiting, is_at_joined: false, is_met: false, is_begun: false, keeps_heads }
     }
 }
 
@@ -143,7 +146,8 @@ impl Flow {
             plain: [false; 2],
             state: ProtocolState::Listening(Listening::new()),
             is_tls: false,
-            is_told_unread: false,
+            is_unread: false,
+            is_news_unread: false,
             known: None,
             rest: None,
             addresses: [0; 2],
@@ -241,8 +245,8 @@ impl Flow {
         let Some(dir) = self.dir(sent) else { return };
         // a client's plaintext may be told only when it reads the server's answer
         let is_answered = self.is_tls && dir == Dir::ToClient && self.clear.is_none();
-        if is_answered && !std::mem::replace(&mut self.is_told_unread, true) {
-            sink.count(defect::TLS_UNREAD, at);
+        if is_answered {
+            self.unread(at, sink);
         }
         let asker = self.asker();
         if dir == Dir::ToClient && !head.is_empty() {
@@ -324,7 +328,7 @@ impl Flow {
                 let why = if head.is_empty() {
                     "its bytes could not be read where they moved"
                 } else if looks_encrypted(head) {
-                    sink.count(defect::TLS_UNREAD, at);
+                    self.unread(at, sink);
                     "encrypted (TLS)"
                 } else {
                     "no known protocol"

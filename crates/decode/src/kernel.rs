@@ -323,6 +323,9 @@ impl KernelDecoder {
             } else {
                 m.flow.bytes(id, at, sent, start..end, head, sink);
             }
+            if m.flow.takes_unread() {
+                sink.unread_tls(o.tgid);
+            }
         }
         if self.payload == Payload::Heads && !head.is_empty() && !m.flow.is_in_clear() {
             sink.push_head(at, id, start, sent, head);
@@ -334,7 +337,7 @@ impl KernelDecoder {
         let (at, id) = (MonoNs(o.ts_ns), EndpointId(o.flow));
         let m = self.endpoints.tracked(o.flow);
         if o.bytes <= 0 {
-            return m.flow.in_clear(id, at, sink);
+            return m.flow.in_clear(id, at, self.payload == Payload::Heads, sink);
         }
         let head = f.tail::<w::Op>(o.head_bytes.into());
         let sent = o.head.sub & !(w::SUB_GOES_ON | w::CLEAR_RECORD) == w::OP_SEND;
@@ -353,10 +356,7 @@ impl KernelDecoder {
             head: head.to_vec(),
             goes_on: o.head.sub & w::SUB_GOES_ON != 0,
         };
-        let start = m.flow.plain_bytes(id, said, sink);
-        if let (Some(start), Payload::Heads, false) = (start, self.payload, head.is_empty()) {
-            sink.push_head(at, id, start, sent, head);
-        }
+        m.flow.plain_bytes(id, said, sink);
     }
 
     /// More of the bytes of an operation, after its head.
@@ -365,12 +365,11 @@ impl KernelDecoder {
         let bytes = f.tail::<w::More>(r.bytes as usize);
         let Some(m) = self.endpoints.get(r.flow) else { return };
         let (from, is_last) = (r.at.into(), r.head.sub & w::MORE_LAST != 0);
-        let place = if r.head.sub & w::MORE_CLEAR != 0 {
-            m.flow.more_clear(id, at, from, bytes, is_last, sink)
-        } else {
-            // what is not in clear nobody can read
-            m.flow.more(id, at, from, bytes, is_last, sink).filter(|_| !m.flow.is_in_clear())
-        };
+        if r.head.sub & w::MORE_CLEAR != 0 {
+            return m.flow.more_clear(id, at, from, bytes, is_last, sink);
+        }
+        // what is in TLS nobody can read
+        let place = m.flow.more(id, at, from, bytes, is_last, sink).filter(|_| !m.flow.is_in_clear());
         if let (Some((sent, start)), Payload::Heads, false) = (place, self.payload, bytes.is_empty()) {
             sink.push_head(at, id, start, sent, bytes);
         }

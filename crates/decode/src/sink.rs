@@ -20,6 +20,8 @@ pub trait RowSink {
     fn quiet(&mut self, _flow: EndpointId) {}
     /// A message may begin wherever bytes of this flow are moved, also where it does not turn. `in_frames`: of HTTP/2.
     fn runs_on(&mut self, _flow: EndpointId, _in_frames: bool) {}
+    /// A process speaks TLS whose plaintext nobody tells. Said once of each flow.
+    fn unread_tls(&mut self, _tgid: u32) {}
     /// The text ([`wakepath_model::stack`]) of stack number `id` in the kernel's table, taken in that process while it ran the
     /// program that `image` names. [`StrId::EMPTY`] where it cannot be had; who looks counts why.
     fn stack(&mut self, _tgid: u32, _image: u64, _id: u32) -> StrId {

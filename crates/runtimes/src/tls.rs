@@ -34,6 +34,13 @@ pub enum TlsPoint {
     GoWrites,
 }
 
+impl TlsPoint {
+    /// Whether something ends there that another of these begins.
+    pub fn is_end(self) -> bool {
+        matches!(self, TlsPoint::Returns | TlsPoint::GoHasRead)
+    }
+}
+
 /// OpenSSL's functions, and what each tells. Of a library that has any but the first, the next three are there.
 const OPENSSL: [(&str, TlsPoint); 7] = [
     ("BIO_write", TlsPoint::Puts),

@@ -53,6 +53,7 @@ mod suggest;
 mod sync;
 mod tables;
 mod timeline;
+mod tls;
 mod top;
 mod triage;
 mod ui;

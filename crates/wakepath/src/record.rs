@@ -97,7 +97,8 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let mut options = sink::read_along(args.otlp.as_ref(), options);
     options.overwrite = owner::claim(&args.output, options.overwrite).with_context(|| format!("{:?}", args.output))?;
     let folder = FolderWriter::create(&args.output, host_info(args.selection(), args.flags()), options)?;
-    let sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
+    let mut sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
+    sink.unread_tls = args.tls.then(Default::default);
     let mut recording =
         Recording::begin(args, watched, source, selection, KernelDecoder::new(payload), sink, (&probed, known))?;
     recording.report = args.report.then(|| Report::new(&stop));

@@ -6,6 +6,7 @@ use crate::placements::Placements;
 use crate::record::files::Files;
 use crate::record::stacks::Stacks;
 use crate::rights;
+use crate::tls;
 use anyhow::{Context as _, Result};
 use std::path::Path;
 use wakepath_capture::{monotonic_ns, procfs, realtime_ns};
@@ -63,6 +64,8 @@ pub struct Sink {
     placements: Placements,
     /// The tasks are a guest's: what `/proc` says of their numbers is said of others.
     pub is_guest: bool,
+    /// Where plaintext of TLS was asked for: who uses TLS that cannot be read.
+    pub unread_tls: Option<tls::Unread>,
 }
 
 impl Sink {
@@ -71,8 +74,20 @@ impl Sink {
         let (counts, new_processes, wanted, files) = Default::default();
         let keep_heads = payload == Payload::Heads;
         let placements = Placements::of_host();
-        let is_guest = false;
-        Sink { folder, counts, new_processes, wanted, keep_heads, stacks, files, recurring, placements, is_guest }
+        let (is_guest, unread_tls) = (false, None);
+        Sink {
+            folder,
+            counts,
+            new_processes,
+            wanted,
+            keep_heads,
+            stacks,
+            files,
+            recurring,
+            placements,
+            is_guest,
+            unread_tls,
+        }
     }
 }
 
@@ -120,6 +135,11 @@ impl RowSink for Sink {
     }
     fn runs_on(&mut self, flow: EndpointId, in_frames: bool) {
         self.wanted.push((flow, if in_frames { w::WANTS_FRAMES } else { w::WANTS_EACH }));
+    }
+    fn unread_tls(&mut self, tgid: u32) {
+        if let Some(unread) = &mut self.unread_tls {
+            unread.tell(tgid);
+        }
     }
     fn stack(&mut self, tgid: u32, image: u64, id: u32) -> StrId {
         let Sink { folder, counts, stacks, .. } = self;

@@ -117,6 +117,13 @@ void host_flow(struct flow_state *f, bool is_http2)
 	f->streams = STREAMS_FRAMED | (is_http2 ? STREAMS_HTTP2 : 0);
 }
 
+/* A flow whose plaintext is told, as tls_join leaves it. */
+void host_tls(struct flow_state *f)
+{
+	__builtin_memset(f, 0, sizeof(*f));
+	f->streams = STREAMS_TLS | STREAMS_PLAIN | STREAMS_FRAMED;
+}
+
 /* An operation of that flow, as emit_op does it but for its head: 0 = it moves nothing but the body of a frame. */
 int host_operation(struct host *host, struct flow_state *f, u64 buffer, u32 bytes, u32 way)
 {

@@ -1,7 +1,9 @@
-//! `probes/bpf/frames.h` and `probes/bpf/heads.h` as the kernel runs them, compiled for this machine: what they take of an operation's
-//! bytes, and how they follow frames from one operation to the next. For tests and for `fuzz/`.
+//! `probes/bpf/frames.h`, `probes/bpf/tls_records.h` and `probes/bpf/heads.h` as the kernel runs them, compiled for this machine: what they
+//! take of an operation's bytes, and how they follow frames and records from one operation to the next. For tests and for `fuzz/`.
 
+pub mod records;
 pub mod streams;
+pub mod told;
 
 use std::ffi::c_int;
 use wakepath_wire as w;
@@ -30,6 +32,7 @@ unsafe extern "C" {
     safe fn host_flow_state_bytes() -> u64;
     safe fn host_ring_bytes() -> u64;
     fn host_flow(flow: *mut u64, is_http2: bool);
+    fn host_tls(flow: *mut u64);
     fn host_operation(host: *mut Host, flow: *mut u64, buffer: u64, bytes: u32, way: u32) -> c_int;
     fn host_lose(flow: *mut u64, op: u32);
     fn host_head(host: *mut Host, room: u32, buffers: u64, count: u64) -> u32;
@@ -37,6 +40,9 @@ unsafe extern "C" {
 
 /// The argument `way` of an operation: its bytes are not at its buffer, but at the address with which that begins.
 const IN_IOVEC: u32 = 0x100;
+
+/// Room of a ring that nobody else fills.
+const RING_ROOM: usize = 1 << 20;
 
 /// What was taken of an operation.
 #[derive(Debug, PartialEq, Eq)]
@@ -78,30 +84,47 @@ impl Way {
 impl Flow {
     /// `is_http2`: the recorder said so; else it only looked so.
     pub fn new(is_http2: bool) -> Flow {
-        let mut state = vec![0; (host_flow_state_bytes() as usize).div_ceil(8)];
         // SAFETY: the state has its size and is aligned.
-        unsafe { host_flow(state.as_mut_ptr(), is_http2) };
+        Flow::made(|state| unsafe { host_flow(state, is_http2) })
+    }
+
+    /// A connection whose records of TLS are followed.
+    pub fn of_tls() -> Flow {
+        // SAFETY: as above.
+        Flow::made(|state| unsafe { host_tls(state) })
+    }
+
+    fn made(make: impl FnOnce(*mut u64)) -> Flow {
+        let mut state = vec![0; (host_flow_state_bytes() as usize).div_ceil(8)];
+        make(state.as_mut_ptr());
         Flow { state, ring: vec![0; (host_ring_bytes() as usize).div_ceil(8)] }
     }
 
     /// One operation moves these bytes.
     pub fn operation(&mut self, way: Way, bytes: &[u8]) -> Taken {
-        let room = w::RING_SLACK.max(1 << 20);
-        self.operation_in(way, bytes, false, room as usize)
+        self.operation_in(way, bytes, false, RING_ROOM)
     }
 
     /// The same from one buffer of an array of such (`is_in_iovec`), where the ring has room for `room` bytes of records.
     pub fn operation_in(&mut self, way: Way, bytes: &[u8], is_in_iovec: bool, room: usize) -> Taken {
-        let iovec = [bytes.as_ptr() as u64, bytes.len() as u64];
-        let mut regions = vec![region(bytes)];
-        let buffer = if is_in_iovec { iovec.as_ptr() as u64 } else { bytes.as_ptr() as u64 };
-        regions.push(Region { from: iovec.as_ptr() as u64, bytes: if is_in_iovec { 16 } else { 0 } });
+        self.operation_of(way, &[bytes], is_in_iovec, room)
+    }
+
+    /// The same from several buffers of an array; without one, only the first counts.
+    pub fn operation_of(&mut self, way: Way, buffers: &[&[u8]], is_in_iovec: bool, room: usize) -> Taken {
+        let buffers = if is_in_iovec { buffers } else { &buffers[..1] };
+        let iovec: Vec<[u64; 2]> = buffers.iter().map(|b| [b.as_ptr() as u64, b.len() as u64]).collect();
+        let mut regions: Vec<Region> = buffers.iter().map(|b| region(b)).collect();
+        if is_in_iovec {
+            regions.push(Region { from: iovec.as_ptr() as u64, bytes: iovec.len() as u64 * 16 });
+        }
+        let buffer = if is_in_iovec { iovec.as_ptr() as u64 } else { iovec[0][0] };
+        let bytes: usize = buffers.iter().map(|b| b.len()).sum();
         let mut host = self.host(&regions, room);
         let code = way.code() | if is_in_iovec { IN_IOVEC } else { 0 };
         // SAFETY: the regions are alive, the ring is as large as the code takes it for, and the state has its size.
-        let has_head =
-            unsafe { host_operation(&raw mut host, self.state.as_mut_ptr(), buffer, bytes.len() as u32, code) };
-        let head = if has_head == 0 { 0 } else { bytes.len().min(w::HEAD_MAX as usize) };
+        let has_head = unsafe { host_operation(&raw mut host, self.state.as_mut_ptr(), buffer, bytes as u32, code) };
+        let head = if has_head == 0 { 0 } else { bytes.min(w::HEAD_MAX as usize) };
         let (pieces, is_closed) = self.pieces(host.head as usize, way);
         Taken { head, pieces, is_closed, faults: host.faults }
     }

@@ -58,7 +58,7 @@ const ROOMS: &[Room] = &[
     Room { name: "testbed-load", knows: &[] },
     Room { name: "testbed-rpc", knows: &[] },
     Room { name: "testbed-score", knows: &["model", "decode", "clocks", "causality", "testkit"] },
-    Room { name: "probes-host", knows: &["wire", "protocols"] },
+    Room { name: "probes-host", knows: &["wire", "protocols", "model", "decode"] },
     Room { name: "xtask", knows: &["wire", "model", "protocols", "decode", "causality", "analysis"] },
 ];
 

@@ -54,7 +54,10 @@ impl KernelSource {
             let KernelSource { skel, in_tls, .. } = self;
             let found = in_tls.places_in(&file, mapping.inode, || {
                 let loaded = |point| programs(point, skel).into_iter().find(|p| p.as_fd().as_raw_fd() >= 0);
-                tls_places(&file).into_iter().filter_map(|(point, at)| Some((loaded(point)?, at))).collect()
+                let mut places = tls_places(&file);
+                // ends first: a call whose begin is seen and its end not would seem to go on
+                places.sort_by_key(|(point, _)| !point.is_end());
+                places.into_iter().filter_map(|(point, at)| Some((loaded(point)?, at))).collect()
             })?;
             if found > 0 {
                 placed.push(Placed { path: mapping.path, probes: found });
@@ -62,11 +65,22 @@ impl KernelSource {
         }
         let probes: usize = placed.iter().map(|p| p.probes).sum();
         if probes > 0 {
-            let n = (&raw const self.generation().tls_probes).cast::<AtomicU32>();
-            // SAFETY: a mapped u32 that this process writes and kernel programs read.
-            unsafe { &*n }.fetch_add(probes as u32, Ordering::AcqRel);
+            self.tls_probes().fetch_add(probes as u32, Ordering::AcqRel);
         }
         Ok(placed)
+    }
+
+    /// Takes all these probes away. Each takes the kernel some milliseconds, so first all of them are told to say nothing more: a call
+    /// whose begin was met and its end not would have what its thread does later taken for the session's.
+    pub(super) fn stop_tls(&mut self) {
+        self.tls_probes().store(0, Ordering::Release);
+        self.in_tls.clear();
+    }
+
+    fn tls_probes(&self) -> &AtomicU32 {
+        let n = (&raw const self.generation().tls_probes).cast::<AtomicU32>();
+        // SAFETY: a mapped u32 that this process writes and kernel programs read.
+        unsafe { &*n }
     }
 
     /// Calls of TLS libraries so far that moved plaintext of which nobody knows the connection.

@@ -27,8 +27,8 @@ const HANDSHAKE: u8 = 22;
 const UNFIT: &str = "encrypted (TLS): its plaintext was read, but not which records it is of";
 
 impl Flow {
-    /// From now on the plaintext of its TLS is told.
-    pub fn in_clear<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, sink: &mut S) {
+    /// From now on the plaintext of its TLS is told. `keeps_heads`: the sink takes it as it is, too.
+    pub fn in_clear<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, keeps_heads: bool, sink: &mut S) {
         if matches!(self.state, ProtocolState::Known(_)) {
             // what was taken for its messages ends here
             for sent in [false, true] {
@@ -37,12 +37,25 @@ impl Flow {
         }
         (self.state, self.is_tls) = (ProtocolState::Listening(Listening::new()), false);
         self.last_sent = None;
-        self.clear = Some(Box::new(Clear::new(self)));
+        self.clear = Some(Box::new(Clear::new(self, keeps_heads)));
     }
 
     /// Whether it is.
     pub fn is_in_clear(&self) -> bool {
         self.clear.is_some()
+    }
+
+    /// It speaks TLS whose plaintext is not told: counted once.
+    pub(super) fn unread<S: RowSink>(&mut self, at: MonoNs, sink: &mut S) {
+        if !std::mem::replace(&mut self.is_unread, true) {
+            self.is_news_unread = true;
+            sink.count(defect::TLS_UNREAD, at);
+        }
+    }
+
+    /// Whether that was found since this was last asked.
+    pub fn takes_unread(&mut self) -> bool {
+        std::mem::take(&mut self.is_news_unread)
     }
 
     /// Ciphertext moved. Whether it is of the handshake, which is read as such.
@@ -143,7 +156,7 @@ impl Flow {
         if clear.waiting.is_empty() { clear.directions[1].start(plain) } else { None }
     }
 
-    /// More bytes of the last plaintext, which returned at `at`, from its byte `from` on. As [`Flow::more`].
+    /// More bytes of the last plaintext, which returned at `at`, from its byte `from` on; `is_last`: none follow.
     pub fn more_clear<S: RowSink>(
         &mut self,
         id: EndpointId,
@@ -152,22 +165,24 @@ impl Flow {
         bytes: &[u8],
         is_last: bool,
         sink: &mut S,
-    ) -> Option<(bool, u64)> {
-        let clear = self.clear.as_deref_mut()?;
+    ) {
+        let Some(clear) = self.clear.as_deref_mut() else { return };
         if !clear.is_at_joined {
-            let (_, pieces) = clear.waiting.back_mut().filter(|(said, _)| said.at == at)?;
-            pieces.push((from, bytes.to_vec(), is_last));
-            return None;
+            if let Some((_, pieces)) = clear.waiting.back_mut().filter(|(said, _)| said.at == at) {
+                pieces.push((from, bytes.to_vec(), is_last));
+            }
+            return;
         }
-        let Clear { inner, directions, .. } = clear;
+        let Clear { inner, directions, keeps_heads, .. } = clear;
         let read = |flow: &mut Flow, sent, moved, sink: &mut Mapped<'_, S>| flow.read(id, at, sent, moved, bytes, sink);
         let mut mapped = Mapped { sink, directions };
         let place = inner.piece(at, (from, bytes.len()), &mut mapped, read);
         if is_last {
             inner.end_of_reading(id, &mut mapped);
         }
-        let (sent, plain) = place?;
-        Some((sent, directions[usize::from(sent)].start(plain)?))
+        if let Some((sent, plain)) = place.filter(|_| *keeps_heads) {
+            mapped.head(id, at, sent, plain, bytes);
+        }
     }
 
     /// Joins what was sent to the records that were sent after it.
@@ -196,12 +211,15 @@ impl Flow {
         let (side, ports, addresses, asker) = (self.side, self.ports, self.addresses, self.asker);
         let Some(clear) = self.clear.as_deref_mut() else { return };
         clear.is_at_joined = true;
-        let Clear { inner, directions, .. } = clear;
+        let Clear { inner, directions, keeps_heads, .. } = clear;
         (inner.ports, inner.addresses) = (ports, addresses);
         if side != Side::Unknown {
             (inner.side, inner.asker) = (side, asker);
         }
         let mut sink = Mapped { sink, directions };
+        if *keeps_heads {
+            sink.head(id, said.at, said.sent, plain, &said.head);
+        }
         let moved = plain..plain + said.bytes;
         let numbers = if said.sent { &mut inner.snd } else { &mut inner.rcv };
         numbers.follow(said.bytes);
@@ -248,6 +266,14 @@ struct Mapped<'a, S: RowSink> {
 }
 
 impl<S: RowSink> Mapped<'_, S> {
+    /// Plaintext as it is.
+    fn head(&mut self, id: EndpointId, at: MonoNs, sent: bool, plain: u64, bytes: &[u8]) {
+        let start = self.directions[usize::from(sent)].start(plain).filter(|_| !bytes.is_empty());
+        if let Some(start) = start {
+            self.sink.push_head(at, id, start, sent, bytes);
+        }
+    }
+
     fn message(&mut self, mut row: MessageRow) {
         let direction = &mut self.directions[usize::from(row.sent)];
         let plain = row.start;

@@ -13,6 +13,8 @@ use wakepath_model::rows::MessageEndRow;
 const OVERHEADS: [u64; 4] = [17, 24, 16, 9];
 /// The same with CBC: a vector, padding, and a hash.
 const OVERHEADS_CBC: std::ops::RangeInclusive<u64> = 37..=336;
+/// Most plaintext of a record.
+const PLAIN_MAX: u64 = 1 << 14;
 /// Most places of plaintext that are kept.
 const PLACES_MAX: usize = 1024;
 /// Most messages of a direction whose ends are open.
@@ -167,6 +169,8 @@ impl Direction {
 
     /// Joins plaintext that was read. `is_filled`: the reader had room for no more.
     pub fn received(&mut self, bytes: u64, is_filled: bool, over: &mut Overhead) -> Fit {
+        // nothing is left of a record that gave so much
+        let is_filled = is_filled && bytes < PLAIN_MAX;
         if let Some(current) = self.current {
             let has_newer = self.records.queue.iter().take(self.records.whole()).any(|r| r.is_data);
             let left = match *over {
@@ -210,8 +214,13 @@ impl Direction {
             }
         };
         let at = if self.records.is_ahead {
-            let is_sure = |r: &Record| fits(r) && (over != Overhead::Unknown || !is_filled || whole == 1);
-            queue.iter().take(whole).position(is_sure)
+            let is_unknown = over == Overhead::Unknown;
+            let is_sure = |r: &Record| fits(r) && (!is_unknown || !is_filled || whole == 1);
+            let with = |o| queue.iter().take(whole).position(|r| r.is_data && r.length().checked_sub(bytes) == Some(o));
+            // the usual overhead first: with TLS 1.3 records of the handshake look like data too, and one may be as much longer as another
+            // cipher would make it
+            let usual = OVERHEADS.into_iter().filter(|_| is_unknown && !is_filled).find_map(with);
+            usual.or_else(|| queue.iter().take(whole).position(is_sure))
         } else {
             // who reads no more than one record read the last one
             queue.iter().take(whole).rposition(|r| r.is_data).filter(|&i| fits(&queue[i]))

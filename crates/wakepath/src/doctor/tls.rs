@@ -1,25 +1,12 @@
 //! Which TLS libraries run here, and whether `record --tls` reads them.
 
 use super::{check, check_to_do};
+use crate::tls::{library, own_tls};
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use wakepath_capture::procfs;
 use wakepath_present::doctor::{Check, Verdict};
-use wakepath_runtimes::{TlsPoint, tls_places};
-
-/// What the name of a file that a process has mapped says of its TLS.
-fn library(path: &str) -> Option<(&'static str, bool)> {
-    let name = Path::new(path).file_name()?.to_str()?;
-    let begins = |what: &str| name.starts_with(what);
-    match () {
-        () if begins("libssl") && !begins("libssl3.so") => Some(("OpenSSL", true)),
-        () if begins("libgnutls") => Some(("GnuTLS", true)),
-        // NSS, whose library has the same name without a dot
-        () if begins("libssl3.so") => Some(("NSS", false)),
-        () => None,
-    }
-}
 
 /// Of the processes that run now, by library: how many.
 fn found() -> BTreeMap<(&'static str, bool), usize> {
@@ -37,17 +24,6 @@ fn found() -> BTreeMap<(&'static str, bool), usize> {
         has.into_iter().for_each(|library| *found.entry(library).or_default() += 1);
     }
     found
-}
-
-/// The TLS that a program has in itself, where it can be read.
-fn own_tls(program: &Path) -> Option<&'static str> {
-    let places = tls_places(program);
-    let has = |wanted| places.iter().any(|&(point, _)| point == wanted);
-    match () {
-        () if has(TlsPoint::GoWrites) => Some("Go"),
-        () if has(TlsPoint::Frees) => Some("a library in the program"),
-        () => None,
-    }
 }
 
 /// Whether what goes through TLS here can be read in clear.
@@ -77,15 +53,6 @@ fn told(found: &BTreeMap<(&'static str, bool), usize>) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn libraries_are_known_by_their_files() {
-        assert_eq!(library("/usr/lib/x86_64-linux-gnu/libssl.so.3"), Some(("OpenSSL", true)));
-        assert_eq!(library("/venv/psycopg2.libs/libssl-81ffa89e.so.3"), Some(("OpenSSL", true)));
-        assert_eq!(library("/usr/lib/libssl3.so"), Some(("NSS", false)));
-        assert_eq!(library("/usr/lib/libgnutls.so.30"), Some(("GnuTLS", true)));
-        assert_eq!(library("/usr/lib/libc.so.6"), None);
-    }
 
     #[test]
     fn what_stays_encrypted_is_a_limit() {

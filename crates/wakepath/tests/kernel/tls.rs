@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 use wakepath_model::defects::id as defect;
 use wakepath_model::rows::{MessageRole, MessageRow};
 
@@ -191,6 +192,36 @@ fn what_go_encrypts_is_read_stripped_or_not_and_where_code_can_be_moved() {
 #[test]
 fn http2_that_go_encrypts_is_read() {
     reads_all_of_go(&["-ldflags=-s -w"], "http2", "proto.http2");
+}
+
+/// Recordings that end while connections are in use: all plaintext fits its records up to the end.
+fn fits_up_to_the_end(start: impl Fn(&Path) -> Program) {
+    for turn in 0..6 {
+        let keys = tempfile::tempdir().expect("a temporary folder");
+        let mut program = start(keys.path());
+        let backend = BACKENDS[turn % BACKENDS.len()];
+        let Some(rec) = record_as(backend, &["--tls", "--pid", &program.0.id().to_string()]) else { return };
+        program.begin();
+        std::thread::sleep(Duration::from_millis(500));
+        let trace = rec.stop();
+        program.begin();
+        let failed = program.line();
+        assert!(failed.starts_with("0 "), "{failed}");
+        assert!(trace.messages.iter().any(|m| trace_is_http(&trace, m)), "{backend}: {:?}", trace.losses);
+        assert_eq!(trace.lost(defect::TLS_UNFIT), 0, "{backend}, turn {turn}: {:?}", trace.losses);
+    }
+}
+
+#[test]
+fn a_recording_may_end_amid_calls_of_openssl() {
+    fits_up_to_the_end(|keys| Program::start("socket-kept", keys, 1));
+    fits_up_to_the_end(|keys| Program::start("memory-kept", keys, 1));
+}
+
+#[test]
+fn a_recording_may_end_amid_calls_of_go() {
+    let Some(built) = built_by_go_with("crates/wakepath/tests/kernel/tls", "tls-end", &[]) else { return };
+    fits_up_to_the_end(|keys| Program::start_with(&mut Command::new(&built), "http1-kept", keys, 1));
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl End {
     fn new(side: Side) -> End {
         let mut flow = Flow::new(side, (443, 40_000), false);
         let mut rows = Pushed::default();
-        flow.in_clear(ID, MonoNs(0), &mut rows);
+        flow.in_clear(ID, MonoNs(0), false, &mut rows);
         End { flow, rows, at: 0, began: 0, moved: [1000, 1000] }
     }
 
@@ -216,6 +216,31 @@ fn a_handshake_is_no_request() {
     server.reads(&record(GET.len()));
     assert_eq!(server.plain(false, GET, 4096), Some(1000 + 305 + 58));
     assert_eq!(server.told().len(), 1);
+}
+
+#[test]
+fn a_record_of_the_handshake_is_not_taken_for_what_another_cipher_makes_of_the_first_plaintext() {
+    let mut server = End::new(Side::Server);
+    // TLS 1.3 with SHA-384: Finished is as long as TLS 1.2 with GCM would make the first request's record
+    let (finished, request) = (record(52), record(GET.len() + 17));
+    assert_eq!(finished.len() - 5, 45 + 24);
+    let padded = [GET, &[b' '; 17]].concat();
+    assert_eq!(padded.len(), 45);
+    server.cipher(false, &[&handshake(300)[..], &finished, &request].concat());
+    assert_eq!(server.plain(false, &padded, 4096), Some(1000 + 305 + finished.len() as u64));
+}
+
+#[test]
+fn the_longest_record_is_read_whole_though_its_reader_had_room_for_no_more() {
+    let head = b"POST /a HTTP/1.1\r\nContent-Length: 20000\r\n\r\n";
+    let post = [&head[..], &[b'x'; 20_000]].concat();
+    let (first, rest) = post.split_at(16_384);
+    let records = [handshake(300), record(52), record(first.len()), record(rest.len())].concat();
+    let mut server = End::new(Side::Server);
+    server.cipher_head(false, &records, records.len());
+    assert_eq!(server.plain(false, first, 16_384), Some(1000 + 305 + 74));
+    assert!(server.plain(false, rest, 16_384).is_some());
+    assert_eq!(server.told(), [(MessageRole::Request, 1000 + 305 + 74, 1000 + records.len() as u64)]);
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! Which TLS a process uses, by the files that it has mapped, and whether `record --tls` reads it.
+
+use crate::output::tell;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use wakepath_capture::procfs;
+use wakepath_runtimes::{TlsPoint, tls_places};
+
+/// Most processes of which is remembered that they were named.
+const NAMED_MAX: usize = 4096;
+
+/// What the name of a file that a process has mapped says of its TLS: whose it is, and whether it is read.
+pub fn library(path: &str) -> Option<(&'static str, bool)> {
+    let name = Path::new(path).file_name()?.to_str()?;
+    let begins = |what: &str| name.starts_with(what);
+    match () {
+        () if begins("libssl") && !begins("libssl3.so") => Some(("OpenSSL", true)),
+        () if begins("libgnutls") => Some(("GnuTLS", true)),
+        // NSS, whose library has the same name without a dot
+        () if begins("libssl3.so") => Some(("NSS", false)),
+        () if begins("libjvm.so") => Some(("Java's own TLS", false)),
+        () => None,
+    }
+}
+
+/// The TLS that a program has in itself, where it can be read.
+pub fn own_tls(program: &Path) -> Option<&'static str> {
+    let places = tls_places(program);
+    let has = |wanted| places.iter().any(|&(point, _)| point == wanted);
+    match () {
+        () if has(TlsPoint::GoWrites) => Some("Go"),
+        () if has(TlsPoint::Frees) => Some("a library in the program"),
+        () => None,
+    }
+}
+
+/// Names processes whose TLS cannot be read, each once.
+#[derive(Default)]
+pub struct Unread(HashSet<u32>);
+
+impl Unread {
+    /// A process speaks TLS that was not read. Where it has a library that is read, this connection alone is not, and nothing is said.
+    pub fn tell(&mut self, tgid: u32) {
+        if self.0.len() >= NAMED_MAX || !self.0.insert(tgid) {
+            return;
+        }
+        let mapped: Vec<_> = procfs::code(tgid).iter().filter_map(|m| library(&m.path)).collect();
+        let program = PathBuf::from(format!("/proc/{tgid}/exe"));
+        if let Some(whose) = unread(&mapped, || own_tls(&program).is_some()) {
+            let name = procfs::comm(tgid).unwrap_or_default();
+            let name = String::from_utf8_lossy(&name);
+            tell!("wakepath: {name} ({tgid}) uses {whose}, which Wakepath cannot read; its messages stay encrypted");
+        }
+    }
+}
+
+/// Whose TLS it is that cannot be read; `None` where one can.
+fn unread(mapped: &[(&'static str, bool)], has_own: impl FnOnce() -> bool) -> Option<&'static str> {
+    if mapped.iter().any(|(_, is_read)| *is_read) || has_own() {
+        return None;
+    }
+    Some(mapped.first().map_or("a TLS library of its own", |(whose, _)| whose))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_known_by_their_files() {
+        assert_eq!(library("/usr/lib/x86_64-linux-gnu/libssl.so.3"), Some(("OpenSSL", true)));
+        assert_eq!(library("/venv/psycopg2.libs/libssl-81ffa89e.so.3"), Some(("OpenSSL", true)));
+        assert_eq!(library("/usr/lib/libssl3.so"), Some(("NSS", false)));
+        assert_eq!(library("/usr/lib/libgnutls.so.30"), Some(("GnuTLS", true)));
+        assert_eq!(library("/opt/jdk/lib/server/libjvm.so"), Some(("Java's own TLS", false)));
+        assert_eq!(library("/usr/lib/libc.so.6"), None);
+    }
+
+    #[test]
+    fn only_who_has_no_tls_that_is_read_is_named() {
+        let (java, openssl) = (("Java's own TLS", false), ("OpenSSL", true));
+        assert_eq!(unread(&[java], || false), Some("Java's own TLS"));
+        assert_eq!(unread(&[], || false), Some("a TLS library of its own"));
+        assert_eq!(unread(&[java, openssl], || false), None);
+        assert_eq!(unread(&[], || true), None);
+    }
+}

@@ -1,0 +1,3 @@
+module wakepath-testbed-tls
+
+go 1.24
