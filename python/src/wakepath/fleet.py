@@ -103,9 +103,14 @@ def resident_peak(pid):
     return 0
 
 
+def end_with_parent(number):
+    """Asks the kernel for this signal once the thread that started this process has ended."""
+    LIBC.prctl(PR_SET_PDEATHSIG, number)
+
+
 def prepare_child():
     """Runs in a new process, before the program. It shall not outlive a task that is killed; joining keeps a file of each host open."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent(signal.SIGKILL)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
