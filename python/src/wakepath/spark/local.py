@@ -37,7 +37,7 @@ def free_port():
 
 
 def end_by_signal():
-    """Runs in a new process, before Spark."""
+    """Runs in a new process, before its program."""
     end_with_parent(signal.SIGTERM)
 
 
@@ -116,7 +116,7 @@ def main():
     # ended as by Ctrl-C, so that the cluster ends too
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with cluster(args.workers) as environment:
-        return subprocess.run(args.command, env=os.environ | environment, check=False).returncode
+        return subprocess.run(args.command, env=os.environ | environment, check=False, preexec_fn=end_by_signal).returncode
 
 
 if __name__ == "__main__":
