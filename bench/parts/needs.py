@@ -46,6 +46,7 @@ NEEDS = {
     "export": [*COMPILERS, WHEELS, ("promtool", "test")],
     "clear": COMPILERS,
     "faults": [*COMPILERS, ("bpftool", "bench")],
+    "fleet": COMPILERS,
     "forecast": [*COMPILERS, *DEMO, *IP],
     "foreign": COMPILERS,
     "import": COMPILERS,
@@ -63,7 +64,7 @@ NEEDS = {
     "install": [*COMPILERS, ("mmdebstrap", "dist"), ("runc", "dist"), ("setpriv", "dist")],
 }
 # Benches that do without root.
-WITHOUT_ROOT = ("annotations", "export", "import", "library", "page")
+WITHOUT_ROOT = ("annotations", "export", "fleet", "import", "library", "page")
 
 
 def is_there(what):

@@ -7,6 +7,7 @@ mod image;
 mod sbom;
 mod tar;
 mod tree;
+mod wheel;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use sha2::{Digest as _, Sha256};
@@ -91,6 +92,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<()> {
         (format!("{name}.tar.gz"), tar::gzipped(&tree::below_prefix(&tree, &name), release.time)?),
         (format!("wakepath_{}_{}.deb", release.version, target.debian), deb::package(&release, &tree)?),
         (format!("{name}.oci.tar"), image::layout(&release, &tree, &sysroot)?),
+        wheel::package(&release, &built)?,
         (format!("{name}.cdx.json"), sbom),
     ];
     for (file, bytes) in &products {

@@ -9,6 +9,7 @@
 
 pub mod crowd;
 pub mod data;
+pub mod fleet;
 pub mod golden;
 pub mod marks;
 pub mod random;

@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// From PyPI: the linker that has every version of glibc, and how cargo is told of it.
-const TOOLS: [&str; 2] = ["ziglang==0.17.1", "cargo-zigbuild==0.24.0"];
+/// From PyPI: the linker that has every version of glibc, how cargo is told of it, and what makes the wheel.
+const TOOLS: [&str; 3] = ["ziglang==0.17.1", "cargo-zigbuild==0.24.0", "hatchling==1.33.0"];
 /// The oldest glibc.
-const GLIBC: &str = "2.17";
+pub const GLIBC: &str = "2.17";
 
 /// What was built.
 pub struct Built {
@@ -71,7 +71,7 @@ fn has_library(triple: &str) -> Result<()> {
 }
 
 /// The folder of the tools, which are installed where they are missing.
-fn tools(release: &Release<'_>) -> Result<PathBuf> {
+pub fn tools(release: &Release<'_>) -> Result<PathBuf> {
     let venv = release.root.join("target/dist/tools");
     let mark = venv.join("installed");
     let wanted = TOOLS.join("\n");
