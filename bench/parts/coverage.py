@@ -210,7 +210,7 @@ def attached(place, line):
     pid = place.pids[-1]
     for name in ("before", "behind"):
         warm = [program("vload"), "--url", f"http://127.0.0.1:{port}", "--connections", "4", "--requests", "60", "--mix", "/x=1"]
-        run([*warm, "--truth", place.at / f"{name}.jsonl"], 120)
+        run([port, clients, clients * 4, "--truth", place.at / f"{name}.jsonl"], 120)
         if name == "before":
             run([program("wakepath"), "attach", str(pid), "--yes"], 120)
     return port
@@ -358,10 +358,8 @@ class Case:
     scored: tuple = ()
     # some requests are answered out of a cache, of which the server's log knows nothing
     has_cache: bool = False
-    # the load by which its pools grow is recorded too
-    grows_recorded: bool = False
-    # what else is held against a recording: bars, their title, the trace
-    check: Callable | None = None
+    grows_recorded: bool = False  # the load by which its pools grow is recorded too
+    check: Callable | None = None  # what else is held against a recording: bars, their title, the trace
 
 
 ONE = {(vantage, 1): 99.0 for vantage in BOTH}

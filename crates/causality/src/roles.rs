@@ -18,6 +18,7 @@ mod migrating;
 mod multiplexed;
 mod resumed;
 mod steps;
+mod streams;
 
 use crate::conditions::holds;
 use crate::exchange::{ExId, Exchange, Slab};

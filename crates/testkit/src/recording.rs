@@ -23,8 +23,6 @@ pub const HEAD_BYTES: u64 = 100;
 pub const PROTOCOL: &str = "proto.http1";
 /// No system call.
 const NO_SYSCALL: u16 = 0xffff;
-/// `splice`, by its number on x86-64.
-const SPLICE: u16 = 275;
 
 /// The rows of one host, in its own clock.
 #[derive(Clone, Debug)]
@@ -197,17 +195,6 @@ impl HostRows {
         let text = self.text(if known { PROTOCOL } else { "no known protocol" });
         let (protocol, reason) = if known { (text, StrId::EMPTY) } else { (StrId::EMPTY, text) };
         self.rows.push(FlowNoteRow { at, flow: EndpointId(flow), protocol, reason, ..Default::default() }.into());
-    }
-
-    /// What moved bytes in the rows from this one on did so past the program.
-    pub fn by_splice(&mut self, from: usize) {
-        for row in &mut self.rows[from..] {
-            if let Event::Op(r) = row
-                && r.end > r.start
-            {
-                r.syscall = SPLICE;
-            }
-        }
     }
 
     /// Of the flow's protocol the next border between requests is not known.

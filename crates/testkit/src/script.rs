@@ -261,17 +261,14 @@ impl Player {
                 let rows_before: Vec<usize> = self.out.hosts.iter().map(|h| h.rows.len()).collect();
                 let (who, logical) = who.split_once('/').map_or((who, None), |(who, logical)| (who, Some(logical)));
                 self.step(number(plain)? * US, who, verb, rest, !time.starts_with('?'))?;
-                if time.starts_with('?') {
-                    self.out.hosts.iter_mut().zip(&rows_before).for_each(|(host, from)| host.by_splice(*from));
-                }
+                let hosts = self.out.hosts.iter_mut().zip(&rows_before).filter(|_| time.starts_with('?'));
+                hosts.for_each(|(host, from)| host.by_splice(*from));
                 if let Some(logical) = logical {
                     let (host, id) = self.who(logical).map(|t| (t.host, t.number))?;
                     self.out.hosts[host].in_the_name_of(id, rows_before[host]);
                 }
                 if !recorded {
-                    for (h, n) in self.out.hosts.iter_mut().zip(rows_before) {
-                        h.rows.truncate(n);
-                    }
+                    self.out.hosts.iter_mut().zip(rows_before).for_each(|(h, n)| h.rows.truncate(n));
                 }
                 Ok(())
             }

@@ -21,6 +21,7 @@ use crate::recording::{Vantage, pump};
 use crate::rights;
 use crate::sink::{self, Drops, Sink, anchor, facts, host_info, options};
 use crate::status::Status;
+use crate::tls;
 use anyhow::{Context as _, Result, bail};
 use pace::Pace;
 use report::Report;
@@ -374,6 +375,7 @@ impl Vantage for Recording {
             self.looked_ns = now_ns;
         }
         self.unselected.write(self.source.unselected(), MonoNs(now_ns), false, &mut self.sink);
+        self.sink.unread_tls.iter_mut().for_each(tls::Unread::look);
         self.status.show(now_ns, || (self.sink.folder.counts(), self.drops.lost()));
         if let Some(report) = &mut self.report {
             report.tell(now_ns, || (self.sink.folder.counts(), self.drops.lost()));

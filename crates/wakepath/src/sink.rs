@@ -138,7 +138,7 @@ impl RowSink for Sink {
     }
     fn unread_tls(&mut self, tgid: u32) {
         if let Some(unread) = &mut self.unread_tls {
-            unread.tell(tgid);
+            unread.note(tgid);
         }
     }
     fn stack(&mut self, tgid: u32, image: u64, id: u32) -> StrId {

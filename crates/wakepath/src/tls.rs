@@ -2,7 +2,7 @@
 
 use crate::output::tell;
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use wakepath_capture::procfs;
 use wakepath_runtimes::{TlsPoint, tls_places};
 
@@ -36,17 +36,25 @@ pub fn own_tls(program: &Path) -> Option<&'static str> {
 
 /// Names processes whose TLS cannot be read, each once.
 #[derive(Default)]
-pub struct Unread(HashSet<u32>);
+pub struct Unread {
+    noted: HashSet<u32>,
+    /// Those that nobody looked at yet.
+    waiting: Vec<u32>,
+}
 
 impl Unread {
-    /// A process speaks TLS that was not read. Where it has a library that is read, this connection alone is not, and nothing is said.
-    pub fn tell(&mut self, tgid: u32) {
-        if self.0.len() >= NAMED_MAX || !self.0.insert(tgid) {
-            return;
+    /// A process moves TLS that was not read.
+    pub fn note(&mut self, tgid: u32) {
+        if self.noted.len() < NAMED_MAX && self.noted.insert(tgid) {
+            self.waiting.push(tgid);
         }
+    }
+
+    /// Looks at one of them: to be called between two readings of the rings, for that takes a while.
+    pub fn look(&mut self) {
+        let Some(tgid) = self.waiting.pop() else { return };
         let mapped: Vec<_> = procfs::code(tgid).iter().filter_map(|m| library(&m.path)).collect();
-        let program = PathBuf::from(format!("/proc/{tgid}/exe"));
-        if let Some(whose) = unread(&mapped, || own_tls(&program).is_some()) {
+        if let Some(whose) = unread(&mapped) {
             let name = procfs::comm(tgid).unwrap_or_default();
             let name = String::from_utf8_lossy(&name);
             tell!("wakepath: {name} ({tgid}) uses {whose}, which Wakepath cannot read; its messages stay encrypted");
@@ -54,12 +62,11 @@ impl Unread {
     }
 }
 
-/// Whose TLS it is that cannot be read; `None` where one can.
-fn unread(mapped: &[(&'static str, bool)], has_own: impl FnOnce() -> bool) -> Option<&'static str> {
-    if mapped.iter().any(|(_, is_read)| *is_read) || has_own() {
-        return None;
-    }
-    Some(mapped.first().map_or("a TLS library of its own", |(whose, _)| whose))
+/// Whose TLS it is that cannot be read; `None` where it has a library that is read, so that this connection alone is not, and where none is
+/// known: it may only pass on what others encrypted.
+fn unread(mapped: &[(&'static str, bool)]) -> Option<&'static str> {
+    let is_any_read = mapped.iter().any(|(_, is_read)| *is_read);
+    mapped.first().filter(|_| !is_any_read).map(|(whose, _)| *whose)
 }
 
 #[cfg(test)]
@@ -79,9 +86,8 @@ mod tests {
     #[test]
     fn only_who_has_no_tls_that_is_read_is_named() {
         let (java, openssl) = (("Java's own TLS", false), ("OpenSSL", true));
-        assert_eq!(unread(&[java], || false), Some("Java's own TLS"));
-        assert_eq!(unread(&[], || false), Some("a TLS library of its own"));
-        assert_eq!(unread(&[java, openssl], || false), None);
-        assert_eq!(unread(&[], || true), None);
+        assert_eq!(unread(&[java]), Some("Java's own TLS"));
+        assert_eq!(unread(&[]), None);
+        assert_eq!(unread(&[java, openssl]), None);
     }
 }

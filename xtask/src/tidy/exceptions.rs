@@ -40,6 +40,8 @@ pub const TEMPORARY: &[(Limit, &str, &str, usize)] = &[
     (Limit::Function, "crates/testkit/src/script/steps.rs", "step", 85),
     // what else grew with this round's first statements
     (Limit::File, "crates/decode/src/command_line.rs", "", 670),
+    // the systems of three benches
+    (Limit::File, "bench/parts/coverage.py", "", 610),
     (
         Limit::Function,
         "crates/wakepath/tests/first_contact.rs",

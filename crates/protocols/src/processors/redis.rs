@@ -201,11 +201,10 @@ impl Framing {
             target.push_all(sub.bytes());
             (end, left) = (behind, left - 1);
         }
-        // What CLIENT REPLY is given stands in its argument, the only one that is looked at.
-        let silence = if target.as_str() == "CLIENT REPLY" && left == 1 { name(bytes, end)?.0 } else { Text::new() };
-        // a replica says how far it is, and the primary does not answer that
-        let is_unanswered = verb.as_str() == "REPLCONF" && left > 0 && name(bytes, end)?.0.as_str() == "ACK";
-        let role = if is_unanswered { Role::Unsolicited } else { self.asked(verb.as_str(), silence.as_str()) };
+        // What CLIENT REPLY is given, and whether a replica says how far it is, stands in the argument, the only one that is looked at.
+        let is_told = left > 0 && matches!(target.as_str(), "CLIENT REPLY" | "REPLCONF");
+        let silence = if is_told { name(bytes, end)?.0 } else { Text::new() };
+        let role = self.asked(verb.as_str(), silence.as_str());
         let (args, queued) = (Some(u32::try_from(left).unwrap_or(u32::MAX)), QUEUES.contains(&verb.as_str()));
         let attrs = Attrs { args, queued, ..asks_for(verb.as_str(), target.as_str()) };
         self.left[0] = left;
@@ -228,7 +227,7 @@ impl Framing {
         Ok(length as u64)
     }
 
-    /// Remembers what the client asked for; the role of the request. `silence`: what CLIENT REPLY is given.
+    /// Remembers what the client asked for; the role of the request. `silence`: what CLIENT REPLY or REPLCONF is given.
     fn asked(&mut self, verb: &str, silence: &str) -> Role {
         let before = self.silence;
         self.silence = match (silence, before) {
@@ -237,7 +236,7 @@ impl Framing {
             ("ON", _) | (_, Silence::None | Silence::Next) => Silence::None,
             (_, Silence::Off) => Silence::Off,
         };
-        if matches!(silence, "OFF" | "SKIP") || (silence != "ON" && before != Silence::None) {
+        if matches!(silence, "OFF" | "SKIP" | "ACK") || (silence != "ON" && before != Silence::None) {
             return Role::Unsolicited;
         }
         self.pending = self.pending.saturating_add(1);

@@ -4,6 +4,9 @@ use super::HostRows;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
 use wakepath_model::rows::{Event, HandoverRow, Life, RanRow, RuntimeKind, Strength, TaskRow};
 
+/// `splice`, by its number on x86-64.
+const SPLICE: u16 = 275;
+
 impl HostRows {
     /// A logical task of a process was met: one of a runtime, perhaps made by another at a time.
     pub fn logical(&mut self, task: u32, leader: u32, runtime: RuntimeKind, maker: Option<(u32, u64)>) {
@@ -24,6 +27,17 @@ impl HostRows {
                 Event::Op(r) => (r.logical, r.logical_strength) = (TaskId(task), Strength::Seen),
                 Event::Poll(r) => r.logical = TaskId(task),
                 _ => {}
+            }
+        }
+    }
+
+    /// What moved bytes in the rows from `first` on did so past the program.
+    pub fn by_splice(&mut self, first: usize) {
+        for row in &mut self.rows[first..] {
+            if let Event::Op(r) = row
+                && r.end > r.start
+            {
+                r.syscall = SPLICE;
             }
         }
     }

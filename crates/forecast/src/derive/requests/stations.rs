@@ -110,8 +110,7 @@ pub fn find(
         let whole = host_servers as f64;
         if checked.insert(s.host) {
             let own = own_processors(services, demand, s.host, elapsed_ns);
-            let recordings = folder.host(s.host).map_or(1, |host| 1 + host.info().earlier.len());
-            out.impossible.extend(too_much(names.host(s.host), whole, taken + own, recordings));
+            out.impossible.extend(too_much(names.host(s.host), whole, taken + own, recordings(folder, s.host)));
         }
         let mut servers = (whole - taken).max(LEFT_MIN * whole);
         let mut bound = Bound::Host(s.host);
@@ -179,6 +178,11 @@ fn taken_by_others(demand: &Demand, host: HostId, elapsed_ns: u64) -> f64 {
 /// What is taken for granted of a host whose number of processors is not recorded.
 fn not_said(host: &str, processors: u64) -> String {
     format!("{host} has {processors} processors, the highest that was seen, and no quota: the recording does not say.")
+}
+
+/// How many recordings there are of a host.
+fn recordings(folder: &Folder, host: HostId) -> usize {
+    folder.host(host).map_or(1, |host| 1 + host.info().earlier.len())
 }
 
 /// What is wrong where tasks ran on more processors than a host has.
