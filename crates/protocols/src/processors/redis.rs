@@ -204,12 +204,11 @@ impl Framing {
         // What CLIENT REPLY is given, and whether a replica says how far it is, stands in the argument, the only one that is looked at.
         let is_told = left > 0 && matches!(target.as_str(), "CLIENT REPLY" | "REPLCONF");
         let silence = if is_told { name(bytes, end)?.0 } else { Text::new() };
-        let role = self.asked(verb.as_str(), silence.as_str());
         let (args, queued) = (Some(u32::try_from(left).unwrap_or(u32::MAX)), QUEUES.contains(&verb.as_str()));
         let attrs = Attrs { args, queued, ..asks_for(verb.as_str(), target.as_str()) };
         self.left[0] = left;
         let border = if left == 0 { Border::Known(wire.behind(end)) } else { Border::Open };
-        wire.message(role, (wire.at, border), wire.behind(end), attrs, &[]);
+        wire.message(self.asked(verb.as_str(), silence.as_str()), (wire.at, border), wire.behind(end), attrs, &[]);
         Ok(end)
     }
 
