@@ -13,10 +13,10 @@ impl Roles {
             return;
         }
         let is_beside_another = self.multiplexed.begins(e.flow, e.request.began);
-        // a thread or goroutine that sends for all, and works for none itself, is another matter
-        let role = self.known.at_task(e.request.actor).role;
-        let is_of_a_request =
-            self.births().traits(e.request.actor).has_loops || role.has(Does::Take) && !role.is_loop();
+        // who sends for all and works for none is another matter, and so is a goroutine that is told to have asked, whoever sends
+        let (role, is_thread) = (self.known.at_task(e.request.actor).role, e.request.actor == e.request.task);
+        let works_for_one = is_thread && role.has(Does::Take) && !role.is_loop();
+        let is_of_a_request = works_for_one || self.births().traits(e.request.actor).has_loops;
         if is_beside_another && is_of_a_request && self.known.at(process).now.open.is_some_and(|open| open > 1) {
             self.multiplexed.add(e.flow);
         }
