@@ -268,3 +268,27 @@ fn addresses<'a, const N: usize>(
 const PART: usize = 1 << 20;
 /// `O_NONBLOCK`.
 const NONBLOCK: i32 = 0o4000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn a_file_is_read_the_same_by_blocks_whatever_the_order() {
+        // the first and the last block have one place
+        let bytes: Vec<u8> = (0..BLOCK * KEPT + 100).map(|i| (i / 7 + i / BLOCK) as u8).collect();
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&bytes).expect("it has room");
+        let mut blocks = Blocks::new(file);
+        for at in [0, BLOCK * KEPT, 5, BLOCK - 3, BLOCK, BLOCK * KEPT + 90, 2 * BLOCK - 1] {
+            let wanted = &bytes[at..bytes.len().min(at + 9)];
+            blocks.seek(SeekFrom::Start(at as u64)).expect("it is in the file");
+            let mut found = vec![0; wanted.len()];
+            blocks.read_exact(&mut found).expect("it is there");
+            assert_eq!(found, wanted, "at {at}");
+        }
+        blocks.seek(SeekFrom::Start(bytes.len() as u64)).expect("its end");
+        assert_eq!(blocks.read(&mut [0; 4]).expect("nothing is read"), 0);
+    }
+}

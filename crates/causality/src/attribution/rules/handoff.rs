@@ -4,8 +4,9 @@
 //!
 //! Condition: the task takes no requests, and was not made in a request that it still may work for. A loop that woke it had been
 //! given something of that request alone since it last waited. It never sent anything while no request was open: a helper that
-//! collects data of all requests, and sends it when its buffer is full or a timer ends (telemetry), is woken by the last one that added data. Together with this only the number of open requests decides: a
-//! request may hand out several jobs at once, so that one of its calls is under way excludes nothing.
+//! collects data of all requests, and sends it when its buffer is full or a timer ends (telemetry), is woken by the last one that
+//! added data. Together with this only the number of open requests decides: a request may hand out several jobs at once, so that
+//! one of its calls is under way excludes nothing.
 //!
 //! Counterexamples: `link.handoff/woken_by_a_bystander`, `sends_for_all`, `worker_of_a_pool`, `behind_a_reply`.
 
