@@ -43,8 +43,16 @@ class Fleet(InFolder):
         recordings = [*recordings[3:], self.place / "merged"]
         hosts = fleet.find_hosts(recordings)
         self.assertEqual([len(host.recordings) for host in hosts], [2, 2, 2])
-        fleet.reduce(recordings, self.out)
+        outcome = fleet.reduce(recordings, self.out)
         self.assertEqual(answers(self.reduced()), answers(recordings))
+        # in another order they are the same
+        self.assertEqual(fleet.reduce(recordings[::-1], self.out), outcome)
+
+    def test_two_runs_do_not_share_a_folder(self):
+        recordings = simulate(self.place / "recordings", 1, 40)
+        with fleet.alone(self.out), self.assertRaisesRegex(fleet.WakepathError, "another run"):
+            fleet.reduce(recordings, self.out)
+        self.assertEqual([row["error"] for row in fleet.reduce(recordings, self.out)], [None])
 
     def test_a_task_that_was_killed_runs_again(self):
         recordings = simulate(self.place / "recordings", 2, 6_000)
@@ -113,7 +121,7 @@ class Fleet(InFolder):
         with self.assertRaisesRegex(fleet.WakepathError, "no trace folder"):
             fleet.reduce([self.place], self.out)
         with self.assertRaisesRegex(fleet.WakepathError, "no host was reduced"):
-            self.out.mkdir()
+            self.out.mkdir(exist_ok=True)
             fleet.ask(self.out, "requests")
 
     def test_memory_is_the_program_s_alone(self):

@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import dataclasses
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -32,6 +33,8 @@ __all__ = ["Answer", "Host", "WakepathError", "ask", "find_hosts", "plan", "redu
 
 # In OUT: the hosts that it should have, so that one that is missing is named.
 PLAN = ".hosts.json"
+# In OUT: held by the run that links hosts into it.
+LOCK = ".lock"
 # In each reduced folder: what its task used, and of which recordings it is.
 TASK = "task.json"
 # How often the memory of a running process is looked at.
@@ -178,7 +181,7 @@ def boot_id(folder):
 
 
 def plan(recordings, out):
-    """The hosts of some trace folders. Makes OUT, and notes there which hosts it should have, besides those noted before."""
+    """The hosts of some trace folders. Notes in OUT which hosts it should have, besides those noted before."""
     hosts = find_hosts(recordings)
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -187,6 +190,21 @@ def plan(recordings, out):
     part.write_text(json.dumps(names), encoding="utf-8")
     part.replace(out / PLAN)
     return hosts
+
+
+@contextlib.contextmanager
+def alone(out):
+    """Makes OUT, and holds it while one run plans its hosts, links them, and clears what killed tasks left.
+
+    Raises WakepathError if another run holds it.
+    """
+    pathlib.Path(out).mkdir(parents=True, exist_ok=True)
+    with open(pathlib.Path(out, LOCK), "w", encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise WakepathError(f"another run links hosts into {out}; wait until it ends, or choose another folder") from None
+        yield
 
 
 def planned(out):
@@ -200,15 +218,19 @@ def planned(out):
 def mark_of(host):
     """Tells whether a host's recordings are those of a reduced folder: a hash of the names and sizes of its files, and of how clocks relate.
     Recordings only grow, and may be moved."""
-    said = hashlib.sha256()
-    for recording in host.recordings:
+
+    def of(recording):
+        said = hashlib.sha256()
         for folder in sorted(pathlib.Path(recording, "hosts").iterdir()):
             if (boot_id(folder) or folder.name) == host.key:
                 for path in sorted(folder.iterdir()):
                     said.update(f"{path.name} {path.stat().st_size}\n".encode())
         with contextlib.suppress(FileNotFoundError):
             said.update(pathlib.Path(recording, "sync.json").read_bytes())
-    return said.hexdigest()
+        return said.digest()
+
+    # in whichever order they are given
+    return hashlib.sha256(b"".join(sorted(map(of, host.recordings)))).hexdigest()
 
 
 def finished(place, mark):
@@ -290,12 +312,13 @@ def reduce(recordings, out, at_once=None):
     Gives a dict for each host, in order of their names: `host`; `folder`; `rows` and `bytes` of the reduced folder (bytes on disk);
     `seconds`, `cpu_seconds`, `peak_memory_bytes` of `wakepath reduce`; `losses`, a count for each defect (docs/defects.md); `error`, what
     `wakepath` printed, or None. Hosts that are in OUT already, of the same recordings, stay. Raises WakepathError for a folder without a
-    host.
+    host, and where another run links hosts into OUT.
     """
-    hosts = plan(recordings, out)
-    with concurrent.futures.ThreadPoolExecutor(at_once or len(os.sched_getaffinity(0))) as pool:
-        outcome = list(pool.map(lambda host: outcome_of(host, out), hosts))
-    clear(out, hosts)
+    with alone(out):
+        hosts = plan(recordings, out)
+        with concurrent.futures.ThreadPoolExecutor(at_once or len(os.sched_getaffinity(0))) as pool:
+            outcome = list(pool.map(lambda host: outcome_of(host, out), hosts))
+        clear(out, hosts)
     return outcome
 
 

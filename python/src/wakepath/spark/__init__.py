@@ -41,7 +41,15 @@ SPARK_COLUMNS = (
 def outcome(spark, recordings, out):
     """Runs a task for each host: a list of dicts, as `wakepath.fleet.reduce` gives."""
     out = os.path.abspath(out)
-    hosts = fleet.plan(recordings, out)
+    with fleet.alone(out):
+        hosts = fleet.plan(recordings, out)
+        rows = tasks(spark, hosts, out)
+        fleet.clear(out, hosts)
+    return sorted(rows, key=lambda row: row["host"])
+
+
+def tasks(spark, hosts, out):
+    """Links each of the hosts in a task of its own: what is told of them, in any order."""
 
     def link(batches):
         for batch in batches:
@@ -50,9 +58,7 @@ def outcome(spark, recordings, out):
 
     # a partition is a task, and this has one number in each; nothing moves rows between them later
     numbers = spark.range(0, len(hosts), 1, len(hosts))
-    rows = [row.asDict() for row in numbers.mapInArrow(link, SPARK_COLUMNS).collect()]
-    fleet.clear(out, hosts)
-    return sorted(rows, key=lambda row: row["host"])
+    return [row.asDict() for row in numbers.mapInArrow(link, SPARK_COLUMNS).collect()]
 
 
 def reduce(spark, recordings, out):
@@ -63,7 +69,7 @@ def reduce(spark, recordings, out):
     recordings, stay: after a failure, call it again.
 
     Columns: `wakepath.fleet.reduce`. A host that `wakepath reduce` refuses has what it printed in `error`. Raises WakepathError for a folder
-    without a host. If a signal kills `wakepath`, the task fails, and Spark repeats it (`spark.task.maxFailures`).
+    without a host, and where another run links hosts into `out`. If a signal kills `wakepath`, the task fails, and Spark repeats it (`spark.task.maxFailures`).
     """
     return spark.createDataFrame([tuple(row.values()) for row in outcome(spark, recordings, out)], SPARK_COLUMNS)
 
