@@ -335,7 +335,14 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
             (0, _) => never_replied(unreplied),
             _ => format!("{}. {}", replies_unknown(unread), never_replied(unreplied)),
         };
+        let unfinished: u64 = r.kinds.iter().map(|k| k.unfinished).sum();
         let (level, text) = match (r.requests, unknown) {
+            (n, 0) if n > 0 && unfinished >= n => (Level::Unknown, "Not known: no reply was recorded.".to_owned()),
+            (n, 0) if unfinished > n / 10 => {
+                let ended = count(n - unfinished, "request", "requests");
+                let seen = format!("None of the {ended} whose end was recorded was answered with an error.");
+                (Level::Unknown, format!("{seen} Of {} no reply was recorded.", units::count(unfinished)))
+            }
             (0, _) => (Level::Unknown, "Not known: no request was seen, and no connection was refused.".to_owned()),
             (n, 0) => {
                 (Level::Good, format!("None of the {} was answered with an error.", count(n, "request", "requests")))

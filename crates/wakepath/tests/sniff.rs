@@ -394,6 +394,29 @@ fn a_cut_file_is_read_up_to_the_cut_and_said() -> Tested {
     Ok(())
 }
 
+/// A server whose replies the capture lacks may well have answered.
+#[test]
+fn a_reply_that_was_not_captured_is_no_failure_and_does_not_hang() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let (file, folder) = (dir.path().join("short.pcap"), dir.path().join("t"));
+    std::fs::write(&file, shop(12, 40).cut_to(100))?;
+    sniff_file(&file, &folder);
+    let metrics = check("metrics", &stdout(&run(&["metrics", "--json", path(&folder)])));
+    let missed = metrics["services"][0]["reply_missed"].as_u64().unwrap_or(0);
+    assert!(missed > 100, "{metrics}");
+    let requests = check("requests", &stdout(&run(&["requests", "--json", path(&folder)])));
+    let sum =
+        |of: &str| -> u64 { requests["kinds"].as_array().into_iter().flatten().filter_map(|k| k[of].as_u64()).sum() };
+    assert_eq!([sum("unfinished"), sum("cut"), sum("reset"), sum("left")], [missed, 0, 0, 0], "{requests}");
+    let text = stdout(&run(&["requests", path(&folder)]));
+    assert!(text.contains("In parentheses:"), "{text}");
+    let open = check("open", &stdout(&run(&["open", "--json", path(&folder)])));
+    assert_eq!(open["requests"].as_array().map(Vec::len), Some(0), "{open}");
+    let triage = stdout(&run(&["triage", path(&folder)]));
+    assert!(triage.contains("(how long they took") && !triage.contains("record sniff"), "{triage}");
+    Ok(())
+}
+
 /// A small file system, gone when this is.
 struct Small(tempfile::TempDir);
 

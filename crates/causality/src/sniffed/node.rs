@@ -150,6 +150,9 @@ impl Node {
         let known = |t: MonoNs, or: MonoNs| if t.0 == 0 { or } else { t };
         let one_way = r.what == ExchangeKind::NoReply;
         let replied = r.what == ExchangeKind::Answered || one_way;
+        // The server may well have answered, so that this is no failure, and nothing that still goes on.
+        let is_missed = r.what == ExchangeKind::ReplyMissed;
+        let is_cut = !replied && !is_missed;
         let mut exchange = Exchange::of_request(EndpointId(r.flow.0), Side::Client, r.request_start, r.request_end);
         exchange.request.began = r.request_first;
         exchange.request.taken = known(r.request_head, r.request_first);
@@ -173,8 +176,9 @@ impl Node {
         for (flag, is_so) in [
             (ExchangeFlag::Failed, r.failed == Failed::Yes),
             (ExchangeFlag::OutcomeUnknown, is_unknown),
-            (ExchangeFlag::Reset, !replied && self.is_reset),
-            (ExchangeFlag::Cut, !replied && !self.is_reset),
+            (ExchangeFlag::Reset, is_cut && self.is_reset),
+            (ExchangeFlag::Cut, is_cut && !self.is_reset),
+            (ExchangeFlag::UnclearBorders, is_missed),
             (ExchangeFlag::Unfinished, r.what == ExchangeKind::Open),
             (ExchangeFlag::Replied, replied),
             (ExchangeFlag::OneWay, one_way),

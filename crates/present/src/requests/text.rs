@@ -172,10 +172,13 @@ impl RequestsView {
             .collect();
         if !what.is_empty() {
             out.push('\n');
-            let line = format!(
+            let mut line = format!(
                 "Their end was not recorded (in progress when recording stopped, or lost): {}.",
                 what.join(", ")
             );
+            if self.kinds.iter().any(|k| k.timed().is_some_and(|ended| ended > 0)) {
+                line += " In parentheses: of how many requests the time is known, if not of nearly all.";
+            }
             for line in wrap(&sanitise(&line), "  ", style.prose()).lines() {
                 let _ = writeln!(out, "{line}");
             }
@@ -333,9 +336,19 @@ impl KindView {
         if self.rate_per_s.is_some() { units::rate(self.count, self.active_ns) } else { "-".into() }
     }
 
-    /// One of its durations; a dash where none is known, since all were in progress when the recording ended.
+    /// Of how many requests it is known how long they took, where that is not nearly all.
+    fn timed(&self) -> Option<u64> {
+        let ended = self.count - self.unfinished.min(self.count);
+        (ended < self.count - self.count / 10).then_some(ended)
+    }
+
+    /// One of its durations, with the number of requests that it is of if that is not nearly all; a dash where none is known.
     pub fn time(&self, ns: u64) -> String {
-        if self.count > self.unfinished { units::duration(ns) } else { "-".into() }
+        match self.timed() {
+            Some(0) => "-".into(),
+            Some(ended) => format!("{} ({})", units::duration(ns), units::count(ended)),
+            None => units::duration(ns),
+        }
     }
 
     /// How many failed, or got no complete reply.

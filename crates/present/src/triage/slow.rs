@@ -93,13 +93,18 @@ fn usually(k: &KindView, parts: &Parts) -> String {
 fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
     let known_as = r.known_as.iter().find(|n| n.service == k.service);
     let known_as = known_as.map_or(String::new(), |n| format!(" ({})", n.name));
-    let requests = count(k.count, "request", "requests");
+    let mut requests = count(k.count, "request", "requests");
     let ended = k.count - k.unfinished.min(k.count);
+    if ended < k.count - k.count / 10 {
+        let _ = write!(requests, " (how long they took is known of {})", units::count(ended));
+    }
     if ended == 0 {
         // nobody knows how long they will take
         return format!(
-            "No request ended. Most that are in progress are {} at {}{known_as}: {requests}.",
-            k.asked, k.service
+            "No request ended. Most that are in progress are {} at {}{known_as}: {}.",
+            k.asked,
+            k.service,
+            count(k.count, "request", "requests")
         );
     }
     let mut text = format!(
@@ -170,7 +175,13 @@ pub(super) fn watch_there_too(parts: &Parts, services: &[&str]) -> Option<String
         ports.iter().map(|port| format!("--port {port}")).collect::<Vec<_>>().join(" ")
     };
     let is_command = selection == "--" || selection.starts_with("-- ") || selection.contains(" -- ");
-    let selection = if is_command { served() } else { selection.to_owned() };
+    // a capture on this host had no such selection; one that was read may be of any host
+    let is_read = selection.starts_with("sniff ") && selection.contains("--pcap");
+    let selection = match () {
+        () if is_read => String::new(),
+        () if is_command || selection.starts_with("sniff ") => served(),
+        () => selection.to_owned(),
+    };
     let is_known = !ports.is_empty() && !selection.is_empty();
     is_known.then(|| format!("wakepath record {selection}{ports} -o NEW_FOLDER"))
 }
@@ -194,11 +205,13 @@ fn elsewhere(screen: &mut Screen<'_>, k: &KindView, parts: &Parts) {
         () => " Record on that host too.",
     };
     let sum: u64 = there.iter().map(|t| before_reply(t)).sum();
+    let who = match &services[..] {
+        [service] if *service == k.service => format!("{} is asked of {service}, which is", k.asked),
+        [service] => format!("Calls of {} leave for {service}, which is", k.asked),
+        _ => format!("Calls of {} leave for {}, which are", k.asked, services.join(", ")),
+    };
     let text = format!(
-        "Calls of {} leave for {}, which {} not watched ({} on average{}): what happens there is not known.{where_}",
-        k.asked,
-        services.join(", "),
-        if services.len() == 1 { "is" } else { "are" },
+        "{who} not watched ({} on average{}): what happens there is not known.{where_}",
         units::duration(sum),
         // calls that are made at once have more time together than their request
         if sum > k.mean_ns {

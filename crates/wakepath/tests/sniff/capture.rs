@@ -36,6 +36,22 @@ impl Pcap {
         &self.bytes
     }
 
+    /// The file of a sniffer that kept at most so many bytes of each packet.
+    pub fn cut_to(&self, kept_max: usize) -> Vec<u8> {
+        let (head, mut rest) = self.bytes.split_at(24);
+        let mut out = head.to_vec();
+        while let Some((record, data)) = rest.split_at_checked(16) {
+            let length = u32::from_le_bytes(record[8..12].try_into().expect("four bytes")) as usize;
+            let kept = length.min(kept_max);
+            out.extend_from_slice(&record[..8]);
+            out.extend_from_slice(&(kept as u32).to_le_bytes());
+            out.extend_from_slice(&record[12..]);
+            out.extend_from_slice(&data[..kept]);
+            rest = &data[length..];
+        }
+        out
+    }
+
     /// A client's connection to port 80.
     pub fn connect(&mut self, port: u16) -> Connection {
         let mut c = Connection { port, sent: [1000 * u32::from(port), 77] };
