@@ -34,7 +34,7 @@ use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::{Half, Request};
 use wakepath_flows::Place;
 use wakepath_graph::Index;
-use wakepath_model::folder::{Folder, TableSet};
+use wakepath_model::folder::{Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{Event, Life, OpKind, RuntimeKind, STATE_UNKNOWN, Side, Table, WaitRow};
 
@@ -490,6 +490,9 @@ fn who(index: &Index, h: &Half) -> At {
 /// Requests that were cut: by the end of the recording, or of their connection. Apart from them, those that asked to wait.
 fn cuts(folder: &Folder, index: &Index, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
     let (mut cuts, mut awaiting, mut readers): (Vec<Cut>, Awaiting, Readers) = Default::default();
+    let pauses = |h: &Host| h.pauses().last().map_or(MonoNs(0), |last| last.1);
+    let begins: Vec<MonoNs> = folder.hosts().iter().map(pauses).collect();
+    let recorded_since = |host: HostId| begins.get(usize::from(host.0)).copied().unwrap_or_default();
     let out = |r: Request| {
         readers.count(&r);
         let Some(root) = r.spans.first() else { return };
@@ -498,6 +501,10 @@ fn cuts(folder: &Folder, index: &Index, names: &Names<'_>) -> (Vec<Cut>, Awaitin
             return;
         }
         let e = &half.exchange;
+        if e.request.began < recorded_since(half.host) {
+            // its end may have come while nobody recorded
+            return;
+        }
         let since = if e.request.arrived.0 != 0 { e.request.arrived.min(e.request.began) } else { e.request.began };
         let age = |host: HostId, since: MonoNs| span_of(folder, host).1.0.saturating_sub(since.0);
         if awaits(&r) {

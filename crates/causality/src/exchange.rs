@@ -583,4 +583,10 @@ impl<S: Steps> Engine<S> {
         }
         self.recording_ended(at);
     }
+
+    /// Nobody recorded from then on, for a while. What was open may have ended in it, and what a flow moved meanwhile is not known.
+    pub fn paused(&mut self, at: MonoNs) {
+        self.finish(at);
+        self.eps.paused();
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::exchange::{Channels, Engine, Sides, Steps};
 use crate::roles::{FUTEX, Roles};
+use std::collections::VecDeque;
 use wakepath_model::folder::{Host, TableSet};
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::{Event, EventRef, PollRow, Table, op_flag};
@@ -31,7 +32,11 @@ pub(crate) fn learn(host: &Host) -> (Roles, Known) {
     tables.push(Table::Loss);
     let mut checked = MonoNs(0);
     let mut events = host.events(TableSet::of(&tables), ..);
+    let mut pauses = Pauses::of(host);
     while let Some(event) = events.next_ref() {
+        if let Some(at) = pauses.before(event.at()) {
+            engine.paused(at);
+        }
         if event.at().0 > checked.0.saturating_add(CHECK_NS) {
             checked = event.at();
             engine.forget(checked);
@@ -69,6 +74,25 @@ pub(crate) fn learn(host: &Host) -> (Roles, Known) {
         }
     }
     (roles, known)
+}
+
+/// The times in which nobody recorded that are still to come.
+pub(crate) struct Pauses(VecDeque<(MonoNs, MonoNs)>);
+
+impl Pauses {
+    pub(crate) fn of(host: &Host) -> Pauses {
+        Pauses(host.pauses().into())
+    }
+
+    /// When the last of them began that ends by the time of this row, where any does.
+    pub(crate) fn before(&mut self, at: MonoNs) -> Option<MonoNs> {
+        let mut began = None;
+        while let Some(&(from, _)) = self.0.front().filter(|(_, to)| *to <= at) {
+            began = Some(from);
+            self.0.pop_front();
+        }
+        began
+    }
 }
 
 /// What a first pass learned of flows.

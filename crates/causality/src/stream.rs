@@ -3,7 +3,7 @@
 use crate::attribution::Attribution;
 use crate::exchange::Engine;
 use crate::finished::Finished;
-use crate::first_pass::{BASE, CHECK_NS, Known, by_actor, feed};
+use crate::first_pass::{BASE, CHECK_NS, Known, Pauses, by_actor, feed};
 use crate::options::Options;
 use crate::report::HostReport;
 use crate::roles::Roles;
@@ -15,6 +15,7 @@ use wakepath_model::rows::{EventRef, FlowStateRow, Reset, Table, TcpState};
 pub(crate) struct Stream<'f, F: Finished> {
     events: Events<'f>,
     engine: Engine<Attribution<'f, F>>,
+    pauses: Pauses,
     last: MonoNs,
     checked: MonoNs,
     held_max: usize,
@@ -37,6 +38,7 @@ impl<'f, F: Finished> Stream<'f, F> {
         Stream {
             events: host.events(TableSet::of(&tables), ..),
             engine: Engine::new(linker, known.sides, known.channels),
+            pauses: Pauses::of(host),
             last: MonoNs(0),
             checked: MonoNs(0),
             held_max: 0,
@@ -58,6 +60,9 @@ impl<'f, F: Finished> Stream<'f, F> {
     pub(crate) fn step(&mut self) -> bool {
         let Some(event) = self.events.next_ref() else { return false };
         let at = event.at();
+        if let Some(began) = self.pauses.before(at) {
+            self.engine.paused(began);
+        }
         self.last = self.last.max(at);
         let (last, linker) = (self.last, &mut self.engine.steps);
         linker.out.at(last);

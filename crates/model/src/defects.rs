@@ -496,6 +496,9 @@ defects! {
         "A recorder did not end its recording: it was killed, it failed, or the folder was copied while it ran; the \
          end is missing.",
         "Ask the kernel's log (dmesg) whether it killed the recorder for lack of memory, and look for a full disk.";
+    FOLDER_PAUSED = "folder.paused", Warning, EVERYTHING,
+        "A recorder of a host ended, and the next began later; between the two nobody recorded. What happened then is not known.",
+        "Ask `wakepath info` how long that was, and leave those times out (--from, --to).";
     FOLDER_OPEN = "folder.being_written", Info, EVERYTHING,
         "A recorder writes into the folder now: later data is not in this answer.",
         "End the recorder, or ask again later.";

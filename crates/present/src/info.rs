@@ -119,6 +119,8 @@ pub struct Span {
     pub end_wall_ns: Option<i64>,
     /// Length.
     pub duration_ns: u64,
+    /// Of that, time in which nobody recorded: between the end of one recorder and the start of the next.
+    pub paused_ns: u64,
 }
 
 /// Rows of a table.

@@ -17,8 +17,10 @@ pub struct ColumnView {
     pub to_ns: i64,
     /// How many.
     pub requests: u64,
-    /// As many a second.
-    pub rate_per_s: f64,
+    /// As many a second of the time in which anybody recorded; null where nobody did.
+    pub rate_per_s: Option<f64>,
+    /// Time in which nobody recorded (ns).
+    pub paused_ns: u64,
     /// Of them, failed by their reply, reset, cut, or left by their client.
     pub errors: u64,
     /// Of them, those whose end was not recorded.
@@ -74,17 +76,26 @@ fn bound(over: &OverTime, row: usize) -> u64 {
 }
 
 impl OverTimeView {
-    /// Of what was found; `span`: begin and end of the recording, `time`: of the columns (ns since 1970).
-    pub fn new(over: &OverTime, span: (i64, i64), time: (i64, i64)) -> OverTimeView {
+    /// Of what was found; `recorded`: when anything was, in order and without overlap; `time`: of the columns (ns since 1970).
+    pub fn new(over: &OverTime, recorded: &[(i64, i64)], time: (i64, i64)) -> OverTimeView {
+        let ends = recorded.first().map(|r| r.0).zip(recorded.last().map(|r| r.1));
+        let span = ends.unwrap_or(time);
+        let paused_within = |from: i64, to: i64| -> u64 {
+            let pauses = recorded.windows(2).map(|w| (w[0].1.max(from), w[1].0.min(to)));
+            pauses.filter(|(from, to)| from < to).map(|(from, to)| from.abs_diff(to)).sum()
+        };
         let column = |(n, c): (usize, &wakepath_analysis::over_time::Column)| {
             let from_ns = over.from_ns.saturating_add((n as u64 * over.column_ns) as i64);
             let to_ns = from_ns.saturating_add(over.column_ns as i64).min(time.1.max(from_ns + 1));
             let known = (c.durations.count() > 0).then_some(&c.durations);
+            let paused_ns = paused_within(from_ns, to_ns);
+            let recorded_ns = from_ns.abs_diff(to_ns).saturating_sub(paused_ns);
             ColumnView {
                 from_ns,
                 to_ns,
                 requests: c.requests,
-                rate_per_s: c.requests as f64 * 1e9 / from_ns.abs_diff(to_ns) as f64,
+                rate_per_s: (recorded_ns > 0).then(|| c.requests as f64 * 1e9 / recorded_ns as f64),
+                paused_ns,
                 errors: c.errors,
                 unfinished: c.unfinished,
                 p50_ns: known.map(|d| d.quantile(0.5)),
@@ -137,7 +148,7 @@ impl OverTimeView {
                 t.row([
                     Cell::from(format!("+{:.6}s", c.from_ns.saturating_sub(self.from_ns) as f64 / 1e9)),
                     Cell::from(units::count(c.requests)),
-                    Cell::from(units::rate(c.requests, c.from_ns.abs_diff(c.to_ns))),
+                    Cell::from(units::rate(c.requests, c.from_ns.abs_diff(c.to_ns).saturating_sub(c.paused_ns))),
                     if c.errors == 0 { Cell::default() } else { Cell::tinted(units::count(c.errors), Tint::Bad) },
                     took(c.p50_ns),
                     took(c.p99_ns),
@@ -145,11 +156,15 @@ impl OverTimeView {
                 ]);
             }
             out.push_str(&t.render(style));
-            let which = format!(
+            let mut which = format!(
                 "{} in columns of {}. Of fewer than 100 requests, p99 is the longest.",
                 units::counted(self.requests, "request", "requests"),
                 units::duration(self.column_ns)
             );
+            let paused: u64 = self.columns.iter().map(|c| c.paused_ns).sum();
+            if paused > 0 {
+                which += &format!(" Nobody recorded for {} of this time; rates leave that out.", units::duration(paused));
+            }
             out.push_str(&wrap(&which, "", style.prose()));
         }
         out.push_str(&losses_or_none(losses, &[Answer::Requests], style));

@@ -79,7 +79,8 @@ export interface TimeColumn {
   from_ns: number;
   to_ns: number;
   requests: number;
-  rate_per_s: number;
+  rate_per_s: number | null;
+  paused_ns: number;
   errors: number;
   unfinished: number;
   p50_ns: number | null;

@@ -167,6 +167,16 @@ pub(super) struct Ep {
 }
 
 impl Ep {
+    fn paused(&mut self) {
+        const STAYS: [FlowFlag; 4] =
+            [FlowFlag::ByMessages, FlowFlag::Interleaves, FlowFlag::Shared, FlowFlag::Unpaired];
+        let mut flags = Flags::of(&[FlowFlag::Older]);
+        STAYS.into_iter().for_each(|flag| flags.add_if(flag, self.traits.flags.has(flag)));
+        let other = OtherEnd { left: MonoNs(0), ..std::mem::take(&mut self.other) };
+        let traits = FlowTraits { flags, ..FlowTraits::default() };
+        *self = Ep { side: self.side, traits, usage: std::mem::take(&mut self.usage), other, ..Ep::default() };
+    }
+
     pub(super) fn used(&mut self, r: &OpRow) {
         (self.usage.at, self.usage.by) = (r.at, r.task);
         self.usage.flags.set(UsageFlag::Closed, r.kind == OpKind::Close);
@@ -351,6 +361,16 @@ impl Ends {
         }
         if let Some(other) = self.get_mut(&peer) {
             other.other.flow = r.flow;
+        }
+    }
+
+    /// Of all flows no more is known than which end of what they are, and their protocol: as where a recording begins.
+    pub(super) fn paused(&mut self) {
+        let ends: Vec<End> = self.all.iter().map(|(end, _)| end).collect();
+        for end in ends {
+            if let Some(ep) = self.all.get_mut(end) {
+                ep.paused();
+            }
         }
     }
 

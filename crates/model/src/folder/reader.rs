@@ -308,6 +308,10 @@ impl Host {
             host.end_behind(bytes);
         }
         host.tell_missing();
+        let pauses = host.pauses().len() as u64;
+        if pauses > 0 {
+            host.ledger.add(id::FOLDER_PAUSED, pauses, None);
+        }
         Ok(host)
     }
 
@@ -441,6 +445,21 @@ impl Host {
         }
         out.retain(|of| of.1 <= of.2);
         out
+    }
+
+    /// Times in which nobody recorded, in order: from the last row of one recording to the first row of the next.
+    pub fn pauses(&self) -> Vec<(MonoNs, MonoNs)> {
+        let mut recorded: Vec<_> = self.recordings().into_iter().map(|(_, from, to)| (from, to)).collect();
+        recorded.sort_unstable();
+        let mut pauses = Vec::new();
+        let mut until = recorded.first().map_or(MonoNs(0), |r| r.0);
+        for (from, to) in recorded {
+            if from > until {
+                pauses.push((until, from));
+            }
+            until = until.max(to);
+        }
+        pauses
     }
 
     /// Bytes of the frames that hold rows of these tables: what one pass over them reads.

@@ -100,6 +100,7 @@ fn host_facts(host: &Host, name: String, incomplete: &mut Vec<String>) -> HostFa
             begin_wall_ns: clock.wall_ns(begin),
             end_wall_ns: clock.wall_ns(end),
             duration_ns: end.0.saturating_sub(begin.0),
+            paused_ns: host.pauses().iter().map(|(from, to)| to.0 - from.0).sum(),
         }
     });
     let tables = Table::ALL

@@ -112,7 +112,11 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
             Some(ns) => format!("{} for {}", units::wall(ns), units::duration(s.duration_ns)),
             None => format!("{} (wall-clock time not known)", units::duration(s.duration_ns)),
         };
-        facts.row(["recorded".into(), when.into()]);
+        let but = match s.paused_ns {
+            0 => String::new(),
+            ns => format!(", but nobody recorded for {} of it", units::duration(ns)),
+        };
+        facts.row(["recorded".into(), format!("{when}{but}").into()]);
     }
     for (name, value) in [
         ("selection", h.selection.clone()),

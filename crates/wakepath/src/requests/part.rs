@@ -141,7 +141,7 @@ impl Asked<'_> {
         let columns = self.args.columns as usize;
         let over = over_time(self.folder, self.names, index.as_ref(), &self.selection, time, columns);
         self.is_read(index.as_ref())?;
-        let view = OverTimeView::new(&over, span, time);
+        let view = OverTimeView::new(&over, &self.spans, time);
         let (text, losses) =
             self.text(|l| Ok(json::document(OVER_TIME_SCHEMA, l, &view)?), |l, style| view.render(l, style))?;
         Ok((text, over.requests(), losses::touch(&losses, &[Answer::Requests])))

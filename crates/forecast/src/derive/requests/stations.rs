@@ -180,9 +180,9 @@ fn not_said(host: &str, processors: u64) -> String {
     format!("{host} has {processors} processors, the highest that was seen, and no quota: the recording does not say.")
 }
 
-/// How many recordings there are of a host.
+/// How many recordings of a host there may be at a time: one after a pause is none of those.
 fn recordings(folder: &Folder, host: HostId) -> usize {
-    folder.host(host).map_or(1, |host| 1 + host.info().earlier.len())
+    folder.host(host).map_or(1, |host| (1 + host.info().earlier.len()).saturating_sub(host.pauses().len()))
 }
 
 /// What is wrong where tasks ran on more processors than a host has.
