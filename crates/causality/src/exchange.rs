@@ -58,6 +58,8 @@ pub trait Steps {
     fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs);
     /// More of the request was received (server) by this task.
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
+    /// A task reads from a pipe or a pair of sockets that is no way between processes: its own process may have asked it for something.
+    fn reads_within(&mut self, _: TaskId, _: MonoNs) {}
     /// A task sends on a client's flow, of an unknown protocol, before there is a reply to `y`.
     fn sends_more(&mut self, _: &Slab, _y: ExId, _: TaskId, _: MonoNs) -> More {
         More::OfIt
@@ -431,6 +433,9 @@ impl<S: Steps> Engine<S> {
         }
         e.process = self.steps.process_of(e.request.actor);
         e.flags.set(ExchangeFlag::Internal, self.is_to_itself(flow, e.request.actor));
+        if e.is(ExchangeFlag::Internal) && e.side == Side::Server {
+            self.steps.reads_within(e.request.actor, at);
+        }
         e.flags.add_if(
             ExchangeFlag::UnclearBorders,
             self.eps.get(&flow).is_some_and(|ep| ep.traits.flags.has(FlowFlag::Shared)),

@@ -86,6 +86,10 @@ pub(super) const MARKS_NS: u64 = 4 * GRACE_NS;
 pub(super) struct HelperState {
     /// Why it woke last, while it was idle.
     pub(super) woken: Woken,
+    /// When it was last asked for something: it was woken, or given something inside its process.
+    pub(super) asked: MonoNs,
+    /// When it last sent more on a connection of an unknown protocol.
+    pub(super) sent: MonoNs,
     /// A request was handed to it before.
     pub(super) is_handed_work: bool,
     /// What it did, in order of time.

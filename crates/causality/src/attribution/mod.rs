@@ -20,6 +20,7 @@ mod sleeps;
 mod state;
 mod steps;
 mod tenure;
+mod unfollowed;
 mod waits;
 mod worker;
 

@@ -7,7 +7,6 @@ use super::helper::{HelperEvent, Woken};
 use super::request_set::{Candidates, SetId};
 use super::rules::sole::is_asked_by_one;
 use super::state::{REFUSALS_MAX, State};
-use super::worker::Worker;
 use super::{Attribution, CALLS_MAX};
 use crate::attribution::state::CallFlag;
 use crate::attribution::state::Progress;
@@ -67,45 +66,6 @@ impl<F: Finished> Attribution<'_, F> {
 }
 
 impl<F: Finished> Attribution<'_, F> {
-    /// Whether a request put something into a queue, and its process was told something since that answers none of its calls: that may be
-    /// what came of it, and who did the work is not known.
-    fn may_have_waited_for_a_queue(&self, xs: &Slab, x: ExId) -> bool {
-        let State { process, request, .. } = self.facts.state(x);
-        let told = self.facts.domains.get(process.leader()).map_or(MonoNs(0), |d| d.notified);
-        let is_put =
-            |&y: &ExId| xs.is_live(y) && xs.get(y).content.queued.is_queued() && xs.get(y).request.began < told;
-        told != MonoNs(0) && request.calls.iter().any(is_put)
-    }
-
-    /// Whether a loop replies to a request in a turn in which it was told what happened elsewhere, and given nothing of that request's: it
-    /// waited for that, and who did the work is not known.
-    fn is_answered_with_news(&self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> bool {
-        let told = self.facts.domain(self.facts.state(x).process).map_or(MonoNs(0), |d| d.notified);
-        let taken = xs.get(x).request.taken;
-        let is_none_of_its = |y: ExId| {
-            let is_own = || self.facts.state(y).call.parent == Some(Parent::Root);
-            xs.is_live(y) && (xs.get(y).request.began < taken || is_own())
-        };
-        let is_news = |w: &Worker| {
-            let is_told = w.given.since() <= told && w.given.is_nothing_of(x, at);
-            is_told && w.unknown_call.is_none_or(is_none_of_its)
-        };
-        let is_since = told > taken && self.facts.roles.role(task).is_loop();
-        is_since && self.facts.tasks.get(task).is_some_and(is_news)
-    }
-
-    /// Whether a loop answers a request of an unknown protocol, for which it made no call, only after it had left it to wait and then read
-    /// another client's: a broker does so, and what that client sent is what was waited for.
-    fn is_answered_by_another(&self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> bool {
-        let e = xs.get(x);
-        let is_alone = e.is_by_direction() && self.facts.state(x).request.calls.is_empty();
-        let is_after_another = |w: &Worker| {
-            let another = w.given.read_before(x, e.request.taken);
-            w.given.is_nothing_of(x, at) && another.is_some_and(|y| !xs.is_live(y) || xs.get(y).flow != e.flow)
-        };
-        is_alone && self.facts.roles.role(task).is_loop() && self.facts.tasks.get(task).is_some_and(is_after_another)
-    }
-
     /// Who made call `y`, of which `task` sends something now.
     fn decide_call(&self, xs: &Slab, y: ExId, task: TaskId, flow: EndpointId, at: MonoNs) -> (Parent, Candidates) {
         let ask = || Question::new(&self.facts, xs, task, at).on(flow).carrying(&xs.get(y).content);
@@ -241,11 +201,18 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     }
 
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
-        if self.facts.is_open(xs, x) && !xs.get(x).is(ExchangeFlag::Internal) {
+        if xs.get(x).is(ExchangeFlag::Internal) {
+            return self.reads_within(task, at);
+        }
+        if self.facts.is_open(xs, x) {
             self.take_input(xs, x, task, at);
             self.facts.tasks.or_default(task).given.asked(xs.get(x).flow, x, at);
             self.facts.took_at_rest(task, xs.get(x).flow, Some(x));
         }
+    }
+
+    fn reads_within(&mut self, task: TaskId, at: MonoNs) {
+        self.facts.tasks.or_default(task).helper.asked = at;
     }
 
     fn sends_more(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) -> More {
@@ -256,6 +223,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let is_same_actor = e.request.actor == task;
         // what a loop could not send at once, it may send when its request is over
         let may_be_late = is_same_actor && !e.is(ExchangeFlag::UnclearBorders) && self.facts.roles.role(task).is_loop();
+        let is_same_work = is_same_actor && !self.is_asked_since(e, task);
+        self.facts.tasks.or_default(task).helper.sent = at;
         let (before, (parent, candidates)) = (self.facts.state(y).call.parent, self.decide_more(xs, y, task, at));
         match (before, parent) {
             (Some(Parent::Of(a, _)), Parent::Of(b, _)) if a == b => More::OfIt,
@@ -265,9 +234,14 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             }
             (Some(Parent::Root), Parent::Of(..)) => More::OfAnother,
             (Some(Parent::Root), Parent::Root) => More::OfIt,
-            (Some(Parent::Open(Gap::Shared)), Parent::Open(Gap::Shared)) if is_same_actor => More::OfIt,
-            // it is at the same work until it replies; and what is of no request is in no path
-            (Some(Parent::Pending), Parent::Pending) | (_, Parent::Root) if is_same_actor => More::OfIt,
+            // it is at the same work until it replies
+            (Some(Parent::Open(Gap::Shared)), Parent::Open(Gap::Shared)) | (Some(Parent::Pending), Parent::Pending)
+                if is_same_work =>
+            {
+                More::OfIt
+            }
+            // what is of no request is in no path
+            (_, Parent::Root) if is_same_actor => More::OfIt,
             (_, Parent::Of(x, _)) => {
                 self.facts.state_mut(x).request.flags.add(RequestFlag::Unclear);
                 More::Unknown

@@ -4,7 +4,7 @@ use super::helper::{HelperEvent, Woken};
 use super::state::{CallFlag, RequestFlag};
 use super::{Attribution, IDLE, IO_URING_ENTER, NO_SYSCALL};
 use crate::conditions::holds;
-use crate::exchange::Slab;
+use crate::exchange::{Exchange, Slab};
 use crate::finished::Finished;
 use crate::process::known::Does;
 use wakepath_model::ids::{EndpointId, TaskId};
@@ -68,8 +68,11 @@ impl<F: Finished> Attribution<'_, F> {
             w.segment.iter().any(|&y| xs.is_live(y) && !self.facts.state(y).call.flags.has(CallFlag::Replied))
         });
         let is_private = self.facts.roles.is_private(r);
+        let w = self.facts.tasks.or_default(r.task);
+        if is_private {
+            w.helper.asked = r.at;
+        }
         if !busy {
-            let w = self.facts.tasks.or_default(r.task);
             w.segment.retain(|&y| xs.is_live(y));
             w.helper.woken = woken;
             w.born_of = w.born_of.filter(|_| holds("fork.never_waited", !is_private));
@@ -77,6 +80,12 @@ impl<F: Finished> Attribution<'_, F> {
             let (jobs, _) = w.helper.mark(r.blocked, HelperEvent::Idle);
             self.facts.saw_jobs(r.task, jobs);
         }
+    }
+
+    /// Whether a helper that sends more after call `y` was asked for something since it last sent there: that may be another's.
+    pub(super) fn is_asked_since(&self, y: &Exchange, task: TaskId) -> bool {
+        let helper = self.facts.tasks.get(task).filter(|_| self.facts.is_helper(task)).map(|w| &w.helper);
+        helper.is_some_and(|h| !holds("shared.same_errand", h.asked <= h.sent.max(y.request.began)))
     }
 
     /// A wait is over of a thread that may leave something for a loop of its process.

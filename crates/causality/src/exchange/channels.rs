@@ -305,6 +305,7 @@ impl<S: Steps> Engine<S> {
             }
             Moved::Unfollowed if r.kind == OpKind::Send => self.steps.unfollowed(&self.xs, r.actor(), r.at),
             Moved::Unfollowed => self.steps.unclear(&self.xs, Side::Server, r.actor(), r.at),
+            Moved::No if r.kind == OpKind::Recv => self.steps.reads_within(r.actor(), r.at),
             Moved::No => {}
         }
     }

@@ -1,0 +1,49 @@
+//! Requests that waited for something that is not followed: a queue, or what another client sent.
+
+use super::Attribution;
+use super::state::State;
+use super::worker::Worker;
+use crate::exchange::{ExId, Slab};
+use crate::finished::{Finished, Parent};
+use wakepath_model::ids::{MonoNs, TaskId};
+
+impl<F: Finished> Attribution<'_, F> {
+    /// Whether a request put something into a queue, and its process was told something since that answers none of its calls: that may be
+    /// what came of it, and who did the work is not known.
+    pub(super) fn may_have_waited_for_a_queue(&self, xs: &Slab, x: ExId) -> bool {
+        let State { process, request, .. } = self.facts.state(x);
+        let told = self.facts.domains.get(process.leader()).map_or(MonoNs(0), |d| d.notified);
+        let is_put =
+            |&y: &ExId| xs.is_live(y) && xs.get(y).content.queued.is_queued() && xs.get(y).request.began < told;
+        told != MonoNs(0) && request.calls.iter().any(is_put)
+    }
+
+    /// Whether a loop replies to a request in a turn in which it was told what happened elsewhere, and given nothing of that request's: it
+    /// waited for that, and who did the work is not known.
+    pub(super) fn is_answered_with_news(&self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> bool {
+        let told = self.facts.domain(self.facts.state(x).process).map_or(MonoNs(0), |d| d.notified);
+        let taken = xs.get(x).request.taken;
+        let is_none_of_its = |y: ExId| {
+            let is_own = || self.facts.state(y).call.parent == Some(Parent::Root);
+            xs.is_live(y) && (xs.get(y).request.began < taken || is_own())
+        };
+        let is_news = |w: &Worker| {
+            let is_told = w.given.since() <= told && w.given.is_nothing_of(x, at);
+            is_told && w.unknown_call.is_none_or(is_none_of_its)
+        };
+        let is_since = told > taken && self.facts.roles.role(task).is_loop();
+        is_since && self.facts.tasks.get(task).is_some_and(is_news)
+    }
+
+    /// Whether a loop answers a request of an unknown protocol, for which it made no call, only after it had left it to wait and then read
+    /// another client's: a broker does so, and what that client sent is what was waited for.
+    pub(super) fn is_answered_by_another(&self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> bool {
+        let e = xs.get(x);
+        let is_alone = e.is_by_direction() && self.facts.state(x).request.calls.is_empty();
+        let is_after_another = |w: &Worker| {
+            let another = w.given.read_before(x, e.request.taken);
+            w.given.is_nothing_of(x, at) && another.is_some_and(|y| !xs.is_live(y) || xs.get(y).flow != e.flow)
+        };
+        is_alone && self.facts.roles.role(task).is_loop() && self.facts.tasks.get(task).is_some_and(is_after_another)
+    }
+}
