@@ -102,6 +102,8 @@ pub trait Steps {
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId);
     /// Turns alone pair messages on a connection of which a process has this side, and its server said something unasked.
     fn pushed(&mut self, _process: ProcessId, _: Side) {}
+    /// The message `x` comes from a client that was told something before, last at `told`.
+    fn hears_back(&mut self, _: &Slab, _x: ExId, _told: MonoNs, _: MonoNs) {}
     /// A client was told something that answers no request.
     fn message_unasked(&mut self, _process: ProcessId, _: MonoNs) {}
     /// Whether a push was ever seen of it: then turns do not tell what answers what.
@@ -433,19 +435,20 @@ impl<S: Steps> Engine<S> {
         }
         e.process = self.steps.process_of(e.request.actor);
         e.flags.set(ExchangeFlag::Internal, self.is_to_itself(flow, e.request.actor));
-        if e.is(ExchangeFlag::Internal) && e.side == Side::Server {
-            self.steps.reads_within(e.request.actor, at);
-        }
         e.flags.add_if(
             ExchangeFlag::UnclearBorders,
             self.eps.get(&flow).is_some_and(|ep| ep.traits.flags.has(FlowFlag::Shared)),
         );
         let ep = self.eps.at(flow, at);
+        let told = ep.traits.told;
         e.client.opening = ep.traits.opening.take().filter(|o| e.side == Side::Client && o.is_by(e.request.actor));
         let x = self.xs.insert(e);
         ep.open.push(x);
         ep.last_begun = Some(x);
         ep.traits.flags.add(FlowFlag::Requested);
+        if told != MonoNs(0) {
+            self.steps.hears_back(&self.xs, x, told, at);
+        }
         self.steps.begun(&self.xs, x, at);
         x
     }

@@ -26,6 +26,8 @@ pub(super) struct Domain {
     /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
     /// server pushed, or what was put into a queue.
     pub(super) notified: MonoNs,
+    /// A message of a client that it had told something before.
+    pub(super) heard_back: HeardBack,
     /// Where it waits for what happens elsewhere.
     pub(super) listening: Listening,
     /// Which of its requests bear which identifiers.
@@ -34,6 +36,15 @@ pub(super) struct Domain {
     pub(super) replies: Replies,
     /// Calls that any of several requests could have made, where it was ever given an input so.
     pub(super) doubtful: Option<Vec<ExId>>,
+}
+
+/// What a process heard from clients that it had told something.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HeardBack {
+    /// When it had told one of them something, the latest of such times.
+    pub(super) told: MonoNs,
+    /// When it last heard from one.
+    pub(super) at: MonoNs,
 }
 
 /// What is so since the last input.

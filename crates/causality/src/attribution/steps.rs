@@ -136,6 +136,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         flags.set(Progress::Given, e.is(ExchangeFlag::Internal));
         self.facts.begin(x, State { process, holder: e.request.actor, flags, ..State::default() });
         if e.is(ExchangeFlag::Internal) {
+            if e.side == Side::Server {
+                self.reads_within(e.request.actor, at);
+            }
             return;
         }
         self.out.began(e, !self.facts.roles.serves(process, at));
@@ -263,7 +266,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return;
         }
         let role = self.facts.roles.role(task);
-        if self.is_answered_with_news(xs, x, task, at) || self.is_answered_by_another(xs, x, task, at) {
+        if self.is_answered_with_news(xs, x, task, at)
+            || self.is_answered_by_another(xs, x, task, at)
+            || self.may_have_asked_a_client(xs, x)
+        {
             self.facts.state_mut(x).request.flags.add(RequestFlag::Unfollowed);
         }
         if self.facts.roles.is_among_migrating(task) {
@@ -538,6 +544,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             let process = self.facts.state(x).process;
             self.facts.answered_at_rest(process);
         }
+    }
+
+    fn hears_back(&mut self, xs: &Slab, x: ExId, told: MonoNs, at: MonoNs) {
+        self.heard_back(xs.get(x), told, at);
     }
 
     fn message_unasked(&mut self, process: ProcessId, at: MonoNs) {

@@ -1,9 +1,10 @@
 //! Requests that waited for something that is not followed: a queue, or what another client sent.
 
 use super::Attribution;
+use super::domain::HeardBack;
 use super::state::State;
 use super::worker::Worker;
-use crate::exchange::{ExId, Slab};
+use crate::exchange::{ExId, Exchange, ExchangeFlag, Slab};
 use crate::finished::{Finished, Parent};
 use wakepath_model::ids::{MonoNs, TaskId};
 
@@ -45,5 +46,25 @@ impl<F: Finished> Attribution<'_, F> {
             w.given.is_nothing_of(x, at) && another.is_some_and(|y| !xs.is_live(y) || xs.get(y).flow != e.flow)
         };
         is_alone && self.facts.roles.role(task).is_loop() && self.facts.tasks.get(task).is_some_and(is_after_another)
+    }
+
+    /// Whether a process told the client of another connection something after it took request `x`, and heard from that client while
+    /// nothing was outstanding of `x`: that may be what it waited for, as where a server asks by a connection that its client opened
+    /// (Socket.IO, tunnels, remote workers). Only where turns or nothing pair what is said there: else it answers that client.
+    pub(super) fn may_have_asked_a_client(&self, xs: &Slab, x: ExId) -> bool {
+        let e = xs.get(x);
+        let State { process, request, .. } = self.facts.state(x);
+        let HeardBack { told, at } = self.facts.domain(*process).map_or(HeardBack::default(), |d| d.heard_back);
+        let is_over = |&y: &ExId| !xs.is_live(y) || (1..at.0).contains(&xs.get(y).reply.ended.0);
+        let is_paired = !e.is_by_direction() && !e.is_by_turn();
+        is_paired && told >= e.request.taken && self.facts.is_free(x) && request.calls.iter().all(is_over)
+    }
+
+    /// The message `e` came from a client that was told something before, last at `told`.
+    pub(super) fn heard_back(&mut self, e: &Exchange, told: MonoNs, at: MonoNs) {
+        if e.is_by_direction() || e.is_by_turn() || e.is(ExchangeFlag::OneWay) {
+            let heard = &mut self.facts.domain_mut(e.process).heard_back;
+            *heard = HeardBack { told: heard.told.max(told), at };
+        }
     }
 }

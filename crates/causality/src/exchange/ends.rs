@@ -68,6 +68,8 @@ pub(super) struct FlowTraits {
     pub(super) flags: Flags<FlowFlag>,
     /// Of those, since when the next border between requests is not known.
     pub(super) unframed: Option<MonoNs>,
+    /// When its server last sent something.
+    pub(super) told: MonoNs,
     /// Whether the last operation seen moved request bytes.
     pub(super) last_was_request: Option<bool>,
     /// It was called for, and nothing was asked on it yet.
@@ -280,13 +282,14 @@ impl Ep {
         self.traits.flags.has(FlowFlag::Interleaves) || self.last_begun.is_none()
     }
 
-    /// An operation of a server: how long its reply had to wait for a client that had not read what came before. That ended
+    /// An operation of a server: when it told its client something, and how long its reply had to wait for a client that had not read what came before. That ended
     /// when more of it could be sent.
     pub(super) fn sends_to_reader(&mut self, r: &OpRow, sent: bool) {
         if !sent {
             self.unread.since = None;
             return;
         }
+        self.traits.told = r.at;
         if let Some(since) = self.unread.since.take() {
             self.unread.total_ns += r.entry.0.saturating_sub(since.0);
         }
