@@ -227,6 +227,7 @@ impl LogicalTasks {
     pub(super) fn took(&mut self, xs: &Slab, x: ExId) {
         self.lineage.took(xs, x);
         let e = xs.get(x);
+        self.resumed.serves(e.request.task);
         self.resumed.takes(e.request.task, e.flow, None);
         if e.request.actor != e.request.task {
             self.connection_tasks.works(&self.lineage, e.flow, e.request.actor);

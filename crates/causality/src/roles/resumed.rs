@@ -47,6 +47,7 @@ struct Acts {
 /// What loops do, by their threads: none where no runtime has such loops.
 #[derive(Default)]
 pub(super) struct Resumed {
+    /// Of threads that took a request. Others that poll, a pool's, wait so for one answer, and then go on with another's job.
     acts: FxHashMap<TaskId, Acts>,
     are_loops: bool,
 }
@@ -57,12 +58,16 @@ impl Resumed {
         self.are_loops = true;
     }
 
+    /// A thread takes a request.
+    pub(super) fn serves(&mut self, thread: TaskId) {
+        if self.are_loops {
+            self.acts.entry(thread).or_default();
+        }
+    }
+
     /// A poll of a thread returned. Whether a task was seen to hand on to another request in the turn before.
     pub(super) fn polled(&mut self, r: &PollRow) -> bool {
-        if !self.are_loops {
-            return false;
-        }
-        let acts = self.acts.entry(r.task).or_default();
+        let Some(acts) = self.acts.get_mut(&r.task) else { return false };
         let mut turn = acts.turn;
         let mut handed_on = false;
         if turn.polled(r).is_some() {
