@@ -330,8 +330,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         // no task goes on with what a consumer gets
         if xs.get(y).awaits() && self.facts.roles.consumes_since(task).is_none() {
-            let process = self.facts.roles.process_of(task);
-            self.facts.domain_mut(process).notified = at;
+            self.is_notified(xs, y, self.facts.roles.process_of(task), at);
         }
         // whatever else it does: a pool's thread may reply to some, and in nobody's name it may have made no call
         if !self.facts.roles.role(task).has(Does::Take) {

@@ -2,21 +2,38 @@
 
 use super::Attribution;
 use super::domain::HeardBack;
-use super::state::State;
+use super::state::{RequestFlag, State};
 use super::worker::Worker;
 use crate::exchange::{ExId, Exchange, ExchangeFlag, Slab};
 use crate::finished::{Finished, Parent};
+use crate::process::ProcessId;
 use wakepath_model::ids::{MonoNs, TaskId};
 
 impl<F: Finished> Attribution<'_, F> {
+    /// Call `y`, which waited for something to happen elsewhere, is answered: so its request is told, or where that is not known, any of its
+    /// process's may be.
+    pub(super) fn is_notified(&mut self, xs: &Slab, y: ExId, process: ProcessId, at: MonoNs) {
+        match self.facts.state(y).call.parent {
+            Some(Parent::Of(x, _)) if xs.is_live(x) => {
+                let has_put = self.has_put_before(xs, x, at);
+                self.facts.state_mut(x).request.flags.add_if(RequestFlag::Unfollowed, has_put);
+            }
+            _ => self.facts.domain_mut(process).notified = at,
+        }
+    }
+
+    /// Whether a request put something into a queue before a moment.
+    fn has_put_before(&self, xs: &Slab, x: ExId, at: MonoNs) -> bool {
+        let is_put = |&y: &ExId| xs.is_live(y) && xs.get(y).content.queued.is_queued() && xs.get(y).request.began < at;
+        self.facts.state(x).request.calls.iter().any(is_put)
+    }
+
     /// Whether a request put something into a queue, and its process was told something since that answers none of its calls: that may be
     /// what came of it, and who did the work is not known.
     pub(super) fn may_have_waited_for_a_queue(&self, xs: &Slab, x: ExId) -> bool {
-        let State { process, request, .. } = self.facts.state(x);
+        let process = self.facts.state(x).process;
         let told = self.facts.domains.get(process.leader()).map_or(MonoNs(0), |d| d.notified);
-        let is_put =
-            |&y: &ExId| xs.is_live(y) && xs.get(y).content.queued.is_queued() && xs.get(y).request.began < told;
-        told != MonoNs(0) && request.calls.iter().any(is_put)
+        told != MonoNs(0) && self.has_put_before(xs, x, told)
     }
 
     /// Whether a loop replies to a request in a turn in which it was told what happened elsewhere, and given nothing of that request's: it
