@@ -465,7 +465,9 @@ impl<'a> Assembler<'a> {
                 self.pairs.work((node.half.host, done.flow), |w| w.remove_server(number(done)));
                 (span.doubts, span.gap, span.refusals) = (node.doubts, node.gap, node.refusals);
                 span.open_calls = node.open_calls;
-                span.callee = Some(node.half);
+                let mut half = node.half;
+                arrives_as_sent(span.caller.as_ref(), &mut half);
+                span.callee = Some(half);
                 let mut calls = node.calls;
                 if node.is_merged {
                     span.doubts += calls.len() as u32;
@@ -523,6 +525,14 @@ impl<'a> Assembler<'a> {
     }
 }
 
+/// What goes through a UNIX socket or a pipe is at its other end when it is sent, accepted or not. The kernel notes no arrival there.
+fn arrives_as_sent(caller: Option<&Half>, callee: &mut Half) {
+    let request = &mut callee.exchange.request;
+    if let Some(c) = caller.filter(|c| request.arrived.0 == 0 && c.host == callee.host && c.place.is_unix()) {
+        request.arrived = c.exchange.request.taken.min(request.began);
+    }
+}
+
 /// Why a call is parted from what seems to be its server's side.
 fn gap_of(caller: &Half) -> Gap {
     if caller.exchange.is_on_shared_connection() { Gap::Shared } else { Gap::Borders }
@@ -536,4 +546,27 @@ fn misaligned(caller: &Half, callee: &Half) -> bool {
         return true;
     }
     caller.host == callee.host && callee.exchange.request.taken.0 + SLACK_NS < caller.exchange.request.began.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_model::ids::{EndpointId, MonoNs};
+
+    fn half(side: Side, family: u16, taken: u64) -> Half {
+        let mut exchange = Exchange::of_request(EndpointId(1), side, 0, 10);
+        (exchange.request.began, exchange.request.taken) = (MonoNs(taken), MonoNs(taken));
+        Half { host: HostId(0), exchange, place: Place { family, ..Place::default() } }
+    }
+
+    #[test]
+    fn a_request_waits_at_the_other_end_of_a_unix_socket_from_when_it_was_sent() {
+        let arrives = |family| {
+            let mut callee = half(Side::Server, family, 900);
+            arrives_as_sent(Some(&half(Side::Client, family, 100)), &mut callee);
+            callee.exchange.request.arrived
+        };
+        // of TCP the kernel tells, and where it did not nobody knows
+        assert_eq!([arrives(1), arrives(2)], [MonoNs(100), MonoNs(0)]);
+    }
 }

@@ -38,9 +38,14 @@ impl Place {
         self.protocol == IPPROTO_MPTCP
     }
 
+    /// Whether it is a UNIX socket.
+    pub fn is_unix(&self) -> bool {
+        self.family == AF_UNIX
+    }
+
     /// Whether no address of the other end was recorded, and the connection is no UNIX socket's.
     pub fn is_peer_unknown(&self) -> bool {
-        self.family != AF_UNIX && self.rport == 0 && self.raddr == [0; 16]
+        !self.is_unix() && self.rport == 0 && self.raddr == [0; 16]
     }
 
     /// Of an announcement; IPv4 addresses mapped into IPv6 are IPv4.
