@@ -167,10 +167,14 @@ impl Limit {
             Limit::Room(q) => {
                 let name = queue(q)?.name.clone();
                 match queue(q)?.kind {
-                    QueueKind::Workers => match name.strip_suffix(" threads") {
-                        Some(of) => Change::Threads { of: of.to_owned(), to },
-                        None => Change::Workers { of: name.strip_suffix(" workers").unwrap_or(&name).to_owned(), to },
-                    },
+                    QueueKind::Workers => {
+                        let of = |kind| name.strip_suffix(kind).map(str::to_owned);
+                        match (of(" threads"), of(" processes")) {
+                            (Some(of), _) => Change::Threads { of, to },
+                            (_, Some(of)) => Change::Processes { of, to },
+                            _ => Change::Workers { of: of(" workers").unwrap_or(name), to },
+                        }
+                    }
                     QueueKind::Pool => Change::Pool { name, to },
                     QueueKind::Lock => {
                         let (process, state) = name.rsplit_once('/')?;

@@ -69,6 +69,11 @@ pub struct Turns {
 }
 
 impl Service {
+    /// Whether its workers are processes to which clients keep connections: each connection stays with the one that accepted it.
+    pub fn is_pinned(&self) -> bool {
+        self.keeps_connections && self.processes.len() > 1 && !self.is_threaded()
+    }
+
     /// Whether its workers are threads of fewer processes.
     pub fn is_threaded(&self) -> bool {
         !self.processes.is_empty() && self.workers.is_some_and(|n| n as usize > self.processes.len())

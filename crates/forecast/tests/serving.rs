@@ -76,6 +76,12 @@ fn kept_connections_stay_with_their_process() {
     let problem = made(jobs.clone(), "processes app:80=+1").expect_err("who gets which connection?");
     assert!(problem.contains("stays with the process that accepted it"), "{problem}");
     assert!(made(jobs, "threads app:80=+2").is_ok());
+    // a worker a process: they are processes
+    let mut jobs = locked(vec![7, 8], 2);
+    jobs.services[0].keeps_connections = true;
+    let problem = made(jobs.clone(), "workers app:80=+2").expect_err("who gets which connection?");
+    assert!(problem.contains("stays with the process that accepted it"), "{problem}");
+    assert!(made(jobs, "workers app:80=1").is_ok(), "all of them are the one's that is left");
 }
 
 #[test]

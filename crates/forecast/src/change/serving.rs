@@ -2,7 +2,7 @@
 
 use super::jobs::{each_visit_mut, services, small, whole_or_unbounded};
 use super::{Amount, Effect, No};
-use crate::jobs::{Jobs, Part, Pool, PoolId, ServiceId};
+use crate::jobs::{Jobs, Part, Pool, PoolId, Service, ServiceId};
 use crate::system::Discipline;
 use rustc_hash::FxHashMap;
 
@@ -47,6 +47,9 @@ pub(super) fn workers(jobs: &mut Jobs, of: &str, to: Amount) -> Result<Effect, N
         let s = &jobs.services[id];
         let now = s.workers.unwrap_or(0);
         let then = to.whole("workers", f64::from(now), 1)?;
+        if !s.is_threaded() && then.is_none_or(|then| then > u64::from(now)) {
+            can_spread(s)?;
+        }
         effect.done.push(format!("workers of {}: {now} → {}", s.name, whole_or_unbounded(then)));
         if !s.is_threaded() {
             spread(jobs, id, then.unwrap_or(PROCESSES_MAX));
@@ -105,12 +108,8 @@ pub(super) fn processes(jobs: &mut Jobs, of: &str, to: Amount) -> Result<Effect,
         let Some(then) = to.whole("processes", now as f64, 1)? else {
             return Err(No::because("say how many processes"));
         };
-        if s.is_threaded() && s.keeps_connections && then > now {
-            return Err(No::because(format!(
-                "clients keep their connections to {}, and each stays with the process that accepted it: how they \
-                 would be spread over {then} processes is not known",
-                s.name
-            )));
+        if then > now {
+            can_spread(s)?;
         }
         let with = if own.is_empty() { String::new() } else { format!(" and its own {}", own.join(", ")) };
         effect.done.push(format!("processes of {}, each with {each} thread(s){with}: {now} → {then}", s.name));
@@ -120,6 +119,18 @@ pub(super) fn processes(jobs: &mut Jobs, of: &str, to: Amount) -> Result<Effect,
     effect.assumptions.push(ALIKE.into());
     effect.assumptions.push("Each process gets as many of the requests as the others.".into());
     Ok(effect)
+}
+
+/// Whether more processes of a service would get as many of the requests as those that there are.
+fn can_spread(s: &Service) -> Result<(), No> {
+    if !s.is_pinned() && !(s.is_threaded() && s.keeps_connections) {
+        return Ok(());
+    }
+    Err(No::because(format!(
+        "clients keep their connections to {}, and each stays with the process that accepted it: how they would be spread \
+         over more processes is not known",
+        s.name
+    )))
 }
 
 /// What the threads of each process of a service share, in words.

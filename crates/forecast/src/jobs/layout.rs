@@ -67,7 +67,12 @@ impl Jobs {
 
 /// What the queue of a service's workers is called: `NAME workers`, or `NAME threads` where they are threads.
 fn workers_name(s: &Service) -> String {
-    format!("{} {}", s.name, if s.is_threaded() { "threads" } else { "workers" })
+    let kind = match () {
+        () if s.is_threaded() => "threads",
+        () if s.is_pinned() => "processes",
+        () => "workers",
+    };
+    format!("{} {kind}", s.name)
 }
 
 struct Layout<'a> {

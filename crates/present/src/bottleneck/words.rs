@@ -61,20 +61,25 @@ fn is_quota(s: &Station) -> bool {
     matches!(s.discipline, Discipline::Quota { .. })
 }
 
-/// Whether workers are threads of fewer processes.
-pub(super) fn is_threads(q: &Queue) -> bool {
-    q.name.ends_with(" threads")
+/// What workers are, one and several: threads of fewer processes, or processes of which each keeps its connections.
+pub(super) fn workers(q: &Queue) -> [&'static str; 2] {
+    match () {
+        () if q.name.ends_with(" threads") => ["thread", "threads"],
+        () if q.name.ends_with(PROCESSES) => ["process", "processes"],
+        () => ["worker", "workers"],
+    }
 }
+
+const PROCESSES: &str = " processes";
 
 /// The queue's name without what its kind says already.
 pub(super) fn bare(q: &Queue) -> &str {
-    let suffix = match q.kind {
-        QueueKind::Workers if is_threads(q) => " threads",
-        QueueKind::Workers => " workers",
-        QueueKind::AcceptQueue => " accept queue",
+    let kind = match q.kind {
+        QueueKind::Workers => workers(q)[1],
+        QueueKind::AcceptQueue => "accept queue",
         _ => return &q.name,
     };
-    q.name.strip_suffix(suffix).unwrap_or(&q.name)
+    q.name.strip_suffix(kind).map_or(&q.name, str::trim_end)
 }
 
 pub(super) const fn queue_kind(kind: QueueKind) -> &'static str {
@@ -110,8 +115,7 @@ pub fn place(system: &System, at: Place) -> (&'static str, String) {
 /// What one waits for at a queue.
 pub(super) fn held(q: &Queue) -> String {
     match q.kind {
-        QueueKind::Workers if is_threads(q) => format!("a thread of {}", bare(q)),
-        QueueKind::Workers => format!("a worker of {}", bare(q)),
+        QueueKind::Workers => format!("a {} of {}", workers(q)[0], bare(q)),
         QueueKind::Pool => format!("a connection of the pool {}", q.name),
         QueueKind::Lock => format!("the lock {}", q.name),
         QueueKind::AcceptQueue => format!("room in the accept queue of {}", bare(q)),
@@ -119,8 +123,16 @@ pub(super) fn held(q: &Queue) -> String {
     }
 }
 
-/// What a quota does not give however large it is: processors that are not there, or turns of an interpreter.
+/// What more of a limit alone does not give: of a quota processors that are not there, or turns of an interpreter; of processes clients
+/// whose connections stay with others.
 pub(super) fn beyond(system: &System, l: Limit, enough: f64) -> Option<String> {
+    if let Limit::Room(q) = l {
+        let q = system.queues.get(q.index()).filter(|q| q.kind == QueueKind::Workers && q.name.ends_with(PROCESSES))?;
+        return Some(format!(
+            "if requests reach them: clients keep their connections to {}, and each stays with the process that accepted it",
+            bare(q)
+        ));
+    }
     let Limit::Servers(id) = l else { return None };
     let Discipline::Quota { at_once, .. } = system.stations.get(id.index())?.discipline else { return None };
     (enough > f64::from(at_once)).then(|| {
@@ -138,8 +150,7 @@ pub fn limit(system: &System, l: Limit) -> String {
         Limit::Room(q) => queue(q).map_or_else(String::new, |q| {
             let now = l.now(system);
             match q.kind {
-                QueueKind::Workers if is_threads(q) => format!("threads of {} ({})", bare(q), number(now)),
-                QueueKind::Workers => format!("workers of {} ({})", bare(q), number(now)),
+                QueueKind::Workers => format!("{} of {} ({})", workers(q)[1], bare(q), number(now)),
                 QueueKind::Pool => format!("pool {} ({})", q.name, number(now)),
                 QueueKind::Lock => format!("lock {}", q.name),
                 QueueKind::AcceptQueue => format!("room in the accept queue of {} ({})", bare(q), number(now)),
