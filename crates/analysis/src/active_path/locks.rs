@@ -130,13 +130,14 @@ pub(super) fn futex(index: &Index, host: HostId, w: &WaitRow, by: TaskId) -> (St
     }
 }
 
-/// What a task had been asked for last on a connection that it serves, where it has done nothing on any connection since.
+/// What a task had been asked for last on a connection that it serves, where it has done nothing on any connection since. Nothing where
+/// that is no request of a known protocol: so is what a standby tells the sender of its log, on a connection from before the recording.
 pub(crate) fn asked_last(index: &Index, host: HostId, task: TaskId, at: MonoNs) -> Option<OpRow> {
     let last = index.operation_before(host, task, at).filter(|o| o.kind == OpKind::Recv)?;
     let serves = index.end(host, last.flow).is_some_and(|e| e.side == Side::Server);
     // who sends a standby its log lets others go on, and holds no lock
-    let is_sender = || index.asked(host, last.flow, at).is_some_and(|words| words[1].starts_with("START_REPLICATION"));
-    (serves && !is_sender()).then_some(last)
+    let asks = |words: [&str; 3]| !words[1].starts_with("START_REPLICATION");
+    (serves && index.asked(host, last.flow, at).is_some_and(asks)).then_some(last)
 }
 
 /// Whether a task that was followed for a lock held it. Who wakes another at a futex may as well have handed over work.

@@ -337,6 +337,12 @@ impl Script {
         };
         let (entry, at) = (self.at(host, entry), self.at(host, at));
         let base = 1 << 32;
+        if let Some(verb) = words.iter().find_map(|w| w.strip_prefix("asks=")) {
+            self.names.push(verb.to_owned());
+            let verb = StrId(self.names.len() as u32);
+            let (start, end) = (base + start, base + end);
+            self.push(host, MessageRow { at, flow, start, end, verb, role: MessageRole::Request, ..Default::default() });
+        }
         self.push(
             host,
             OpRow {
@@ -391,6 +397,7 @@ impl Script {
                     Event::Loss(l) => l.what = lost,
                     Event::Fault(f) if f.file != StrId::EMPTY => f.file = w.intern(&self.names[f.file.0 as usize - 1]),
                     Event::Task(t) if t.comm != StrId::EMPTY => t.comm = w.intern(&self.names[t.comm.0 as usize - 1]),
+                    Event::Message(m) if m.verb != StrId::EMPTY => m.verb = w.intern(&self.names[m.verb.0 as usize - 1]),
                     _ => {}
                 }
                 w.push_event(row);
