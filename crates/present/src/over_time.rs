@@ -163,7 +163,8 @@ impl OverTimeView {
             );
             let paused: u64 = self.columns.iter().map(|c| c.paused_ns).sum();
             if paused > 0 {
-                which += &format!(" Nobody recorded for {} of this time; rates leave that out.", units::duration(paused));
+                which +=
+                    &format!(" Nobody recorded for {} of this time; rates leave that out.", units::duration(paused));
             }
             out.push_str(&wrap(&which, "", style.prose()));
         }

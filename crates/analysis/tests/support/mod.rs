@@ -298,25 +298,7 @@ impl Script {
             return;
         }
         if words[1] == "faults" {
-            let (began, at) = range(words[2]);
-            let (began, at) = (self.at(host, began), self.at(host, at));
-            let kind = match words[3] {
-                "minor" => FaultKind::Minor,
-                "major" => FaultKind::Major,
-                _ => FaultKind::Neither,
-            };
-            let mut row: FaultRow = Default::default();
-            (row.began, row.at, row.task, row.kind, row.device) = (began, at, task, kind, 8 << 20);
-            match words.get(4) {
-                Some(path) if path.starts_with('/') => {
-                    self.names.push((*path).to_owned());
-                    (row.inode, row.file) = (1, StrId(self.names.len() as u32));
-                }
-                Some(inode) => row.inode = number(inode),
-                None => {}
-            }
-            self.push(host, row);
-            return;
+            return self.faults(host, task, words);
         }
         let ends = self.flows[words[2]];
         if let "resends" | "fills" = words[1] {
@@ -338,10 +320,7 @@ impl Script {
         let (entry, at) = (self.at(host, entry), self.at(host, at));
         let base = 1 << 32;
         if let Some(verb) = words.iter().find_map(|w| w.strip_prefix("asks=")) {
-            self.names.push(verb.to_owned());
-            let verb = StrId(self.names.len() as u32);
-            let (start, end) = (base + start, base + end);
-            self.push(host, MessageRow { at, flow, start, end, verb, role: MessageRole::Request, ..Default::default() });
+            self.asks(host, verb, MessageRow { at, flow, start: base + start, end: base + end, ..Default::default() });
         }
         self.push(
             host,
@@ -362,6 +341,35 @@ impl Script {
                 ..Default::default()
             },
         );
+    }
+
+    /// A page fault of a task.
+    fn faults(&mut self, host: usize, task: TaskId, words: &[&str]) {
+        let (began, at) = range(words[2]);
+        let (began, at) = (self.at(host, began), self.at(host, at));
+        let kind = match words[3] {
+            "minor" => FaultKind::Minor,
+            "major" => FaultKind::Major,
+            _ => FaultKind::Neither,
+        };
+        let mut row: FaultRow = Default::default();
+        (row.began, row.at, row.task, row.kind, row.device) = (began, at, task, kind, 8 << 20);
+        match words.get(4) {
+            Some(path) if path.starts_with('/') => {
+                self.names.push((*path).to_owned());
+                (row.inode, row.file) = (1, StrId(self.names.len() as u32));
+            }
+            Some(inode) => row.inode = number(inode),
+            None => {}
+        }
+        self.push(host, row);
+    }
+
+    /// The message of a request that asks for something.
+    fn asks(&mut self, host: usize, verb: &str, message: MessageRow) {
+        self.names.push(verb.to_owned());
+        let verb = StrId(self.names.len() as u32);
+        self.push(host, MessageRow { verb, role: MessageRole::Request, ..message });
     }
 
     /// What TCP says of the client's end, or of a listener.
@@ -397,7 +405,9 @@ impl Script {
                     Event::Loss(l) => l.what = lost,
                     Event::Fault(f) if f.file != StrId::EMPTY => f.file = w.intern(&self.names[f.file.0 as usize - 1]),
                     Event::Task(t) if t.comm != StrId::EMPTY => t.comm = w.intern(&self.names[t.comm.0 as usize - 1]),
-                    Event::Message(m) if m.verb != StrId::EMPTY => m.verb = w.intern(&self.names[m.verb.0 as usize - 1]),
+                    Event::Message(m) if m.verb != StrId::EMPTY => {
+                        m.verb = w.intern(&self.names[m.verb.0 as usize - 1])
+                    }
                     _ => {}
                 }
                 w.push_event(row);

@@ -308,11 +308,15 @@ impl Host {
             host.end_behind(bytes);
         }
         host.tell_missing();
-        let pauses = host.pauses().len() as u64;
-        if pauses > 0 {
-            host.ledger.add(id::FOLDER_PAUSED, pauses, None);
-        }
+        host.tell_pauses();
         Ok(host)
+    }
+
+    fn tell_pauses(&self) {
+        let pauses = self.pauses().len() as u64;
+        if pauses > 0 {
+            self.ledger.add(id::FOLDER_PAUSED, pauses, None);
+        }
     }
 
     /// Ends it where so many bytes of frames were read.
