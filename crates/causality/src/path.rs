@@ -513,7 +513,7 @@ impl<'a> Assembler<'a> {
             let mut top = id;
             while let Some(n) = self.nodes.get(&top)
                 && let Some((parent, _, _)) = n.caller
-                && self.nodes.get(&parent).is_some()
+                && self.nodes.contains_key(&parent)
             {
                 top = parent;
             }

@@ -17,5 +17,5 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 
 fn keeps(q: &Question) -> Option<Kept> {
     let is_own = q.is_loop() && q.asks_again() && q.facts.roles.listening_cases(q.process) > 0;
-    is_own.then(|| Kept::no_request())
+    is_own.then(Kept::no_request)
 }
