@@ -10,10 +10,11 @@ use crate::spans::{OpeningNs, Timed, lay_out};
 use std::collections::BTreeMap;
 use wakepath_causality::Report;
 use wakepath_causality::evidence::{Gap, Missing};
+use wakepath_causality::exchange::Exchange;
 use wakepath_causality::exchange::ExchangeFlag;
-use wakepath_causality::exchange::{Exchange, Wanted};
 use wakepath_causality::path::{Request, Span};
 use wakepath_model::ids::{CommonNs, StrId};
+use wakepath_model::rows::AskedFor;
 
 /// Most kinds told apart; what comes later is one kind called `(other)`.
 pub const KINDS_MAX: usize = 2000;
@@ -151,7 +152,7 @@ pub fn opens(r: &Request, asked: &str) -> bool {
     let [root] = &r.spans[..] else { return false };
     root.callee.as_ref().or(root.caller.as_ref()).is_some_and(|h| {
         let is_tunnel = asked.starts_with("CONNECT ") && (200..300).contains(&h.exchange.content.status);
-        h.exchange.content.status == 101 || is_tunnel || h.exchange.content.wanted == Wanted::Messages
+        h.exchange.content.status == 101 || is_tunnel || h.exchange.content.wanted == AskedFor::Messages
     })
 }
 
@@ -438,8 +439,7 @@ impl Kinds {
             let span = &r.spans[t.index as usize];
             let may_lack_calls = gaps.iter().any(|&(at, gap)| at == t.index && gap.hides_calls());
             let mut name = names.service(span);
-            if let Some(half) =
-                span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.content.queued.is_queued())
+            if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.content.is_queued())
             {
                 let what = (name.clone(), names.asked(half));
                 if self.queued.len() < KINDS_MAX || self.queued.contains_key(&what) {

@@ -9,9 +9,10 @@ use wakepath_flows::Working;
 const FEW: usize = 16;
 
 /// How far it is known who asked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Caller {
     /// The call is not explained yet.
+    #[default]
     Live,
     /// Call so much of this node.
     Linked(u64, u32),
@@ -22,97 +23,69 @@ pub(crate) enum Caller {
 }
 
 /// How far it is known what was done for it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Server {
     /// It is not over.
+    #[default]
     Live,
     /// This node.
     Given(u64),
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Stage {
-    Caller(Caller),
-    Server(Server),
-}
-
-/// Exchanges of an endpoint by their number in its flow: mostly there is one.
+/// Exchanges of an endpoint, by what is known of those that it asks, and of those that it serves.
 #[derive(Default)]
 pub(crate) struct AtWork {
-    few: SmallVec<[(u64, Stage); 1]>,
-    /// Those beyond [`FEW`], by number and whether a caller's.
-    more: Option<Box<FxHashMap<(u64, bool), Stage>>>,
+    pub(crate) callers: ByNumber<Caller>,
+    pub(crate) servers: ByNumber<Server>,
 }
 
 impl Working for AtWork {
     fn is_none(&self) -> bool {
-        self.few.is_empty() && self.more.as_ref().is_none_or(|m| m.is_empty())
+        self.callers.is_empty() && self.servers.is_empty()
     }
 }
 
-impl AtWork {
-    fn at(&self, number: u64, is_caller: bool) -> Option<usize> {
-        self.few.iter().position(|(n, s)| *n == number && matches!(s, Stage::Caller(_)) == is_caller)
+/// Something of exchanges by their number in a flow: mostly there is one.
+#[derive(Default)]
+pub(crate) struct ByNumber<T> {
+    few: SmallVec<[(u64, T); 1]>,
+    /// Those beyond [`FEW`].
+    more: Option<Box<FxHashMap<u64, T>>>,
+}
+
+impl<T: Copy> ByNumber<T> {
+    fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.more.as_ref().is_none_or(|m| m.is_empty())
     }
 
-    fn get(&self, number: u64, is_caller: bool) -> Option<Stage> {
-        let more = || self.more.as_ref()?.get(&(number, is_caller)).copied();
-        self.at(number, is_caller).map(|i| self.few[i].1).or_else(more)
+    fn at(&self, number: u64) -> Option<usize> {
+        self.few.iter().position(|(n, _)| *n == number)
     }
 
-    fn put(&mut self, number: u64, is_caller: bool, stage: Stage) {
-        match self.at(number, is_caller) {
-            Some(i) => self.few[i].1 = stage,
-            None if self.few.len() < FEW && self.more.is_none() => self.few.push((number, stage)),
-            None => {
-                self.more.get_or_insert_default().insert((number, is_caller), stage);
-            }
+    pub(crate) fn get(&self, number: u64) -> Option<T> {
+        let more = || self.more.as_ref()?.get(&number).copied();
+        self.at(number).map(|i| self.few[i].1).or_else(more)
+    }
+
+    pub(crate) fn put(&mut self, number: u64, value: T) {
+        match self.at(number) {
+            Some(i) => self.few[i].1 = value,
+            None if self.few.len() < FEW && self.more.is_none() => self.few.push((number, value)),
+            None => _ = self.more.get_or_insert_with(Box::default).insert(number, value),
         }
     }
 
-    fn remove(&mut self, number: u64, is_caller: bool) -> bool {
-        if let Some(i) = self.at(number, is_caller) {
+    pub(crate) fn remove(&mut self, number: u64) -> bool {
+        if let Some(i) = self.at(number) {
             self.few.swap_remove(i);
             return true;
         }
         let Some(more) = &mut self.more else { return false };
-        let is_found = more.remove(&(number, is_caller)).is_some();
+        let is_found = more.remove(&number).is_some();
         if more.is_empty() {
             self.more = None;
         }
         is_found
-    }
-
-    /// Who asked in this exchange, where its caller is known here.
-    pub(crate) fn caller(&self, number: u64) -> Option<Caller> {
-        match self.get(number, true)? {
-            Stage::Caller(caller) => Some(caller),
-            Stage::Server(_) => None,
-        }
-    }
-
-    /// What was done in it, where it is served here.
-    pub(crate) fn server(&self, number: u64) -> Option<Server> {
-        match self.get(number, false)? {
-            Stage::Server(server) => Some(server),
-            Stage::Caller(_) => None,
-        }
-    }
-
-    pub(crate) fn put_caller(&mut self, number: u64, caller: Caller) {
-        self.put(number, true, Stage::Caller(caller));
-    }
-
-    pub(crate) fn put_server(&mut self, number: u64, server: Server) {
-        self.put(number, false, Stage::Server(server));
-    }
-
-    pub(crate) fn remove_caller(&mut self, number: u64) -> bool {
-        self.remove(number, true)
-    }
-
-    pub(crate) fn remove_server(&mut self, number: u64) -> bool {
-        self.remove(number, false)
     }
 }
 
@@ -123,29 +96,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn says_what_two_tables_would(steps in proptest::collection::vec((0u64..60, any::<bool>(), 0u8..3), 0..400)) {
-            let (mut at_work, mut callers, mut servers) = (AtWork::default(), FxHashMap::default(), FxHashMap::default());
-            for (i, (number, is_caller, what)) in steps.into_iter().enumerate() {
-                let node = i as u64;
-                match (what, is_caller) {
-                    (0, true) => prop_assert_eq!(at_work.remove_caller(number), callers.remove(&number).is_some()),
-                    (0, false) => prop_assert_eq!(at_work.remove_server(number), servers.remove(&number).is_some()),
-                    (_, true) => {
-                        at_work.put_caller(number, Caller::Linked(node, 0));
-                        callers.insert(number, node);
-                    }
-                    (_, false) => {
-                        at_work.put_server(number, Server::Given(node));
-                        servers.insert(number, node);
-                    }
+        fn says_what_a_table_would(steps in proptest::collection::vec((0u64..60, 0u8..3), 0..400)) {
+            let (mut by_number, mut table) = (ByNumber::default(), FxHashMap::default());
+            for (i, (number, what)) in steps.into_iter().enumerate() {
+                if what == 0 {
+                    prop_assert_eq!(by_number.remove(number), table.remove(&number).is_some());
+                } else {
+                    by_number.put(number, i);
+                    table.insert(number, i);
                 }
-                prop_assert_eq!(at_work.is_none(), callers.is_empty() && servers.is_empty());
+                prop_assert_eq!(by_number.is_empty(), table.is_empty());
             }
             for number in 0..60 {
-                let caller = at_work.caller(number).map(|c| matches!(c, Caller::Linked(n, 0) if Some(&n) == callers.get(&number)));
-                let server = at_work.server(number).map(|s| matches!(s, Server::Given(n) if Some(&n) == servers.get(&number)));
-                prop_assert_eq!(caller, callers.contains_key(&number).then_some(true));
-                prop_assert_eq!(server, servers.contains_key(&number).then_some(true));
+                prop_assert_eq!(by_number.get(number), table.get(&number).copied());
             }
         }
     }

@@ -2,52 +2,77 @@
 
 use std::fmt;
 
-/// The rule that made a link. Its name is shown as the link's evidence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Rule {
-    /// The same byte range was sent and received.
-    Bytes,
-    /// The same byte range, behind an address translation: matched by sequence numbers alone.
-    BytesTranslated,
-    /// The same identifier in both messages.
-    Witness,
-    /// The same identifier in both messages, where the address of the one who asked was translated: seen before and behind.
-    WitnessTranslated,
-    /// A flow opened in a fragment of the request belongs to it until its first exchange is over.
-    Owner,
-    /// The task that sent the reply did the work from the moment it took the request up (vPath's thread pattern).
-    Reply,
-    /// The library vantage handed the task exactly one input: what it does until the next is for that input's request
-    /// (BorderPatrol's immediacy and independence, section 2).
-    Isolation,
-    /// What a task does after one input and before the next.
-    Fragment,
-    /// Of what an event loop could have gone on with, only this is left by what its process was never seen to do though it could have been.
-    Turn,
-    /// The same of the requests that a thread holds.
-    Thread,
-    /// A connection that the process makes beside others is for the request that had it made, as always.
-    Dialled,
-    /// A loop was given the answer alone, and replied to this request, as always when the caller was known.
-    Awaited,
-    /// The task replies to the requests of one connection, and to no others.
-    ConnectionTask,
-    /// A goroutine that was made amid the request and ended with it.
-    Spawned,
-    /// A client's own task, which the request's task woke, or made, to send this.
-    ClientTask,
-    /// A goroutine that took an item of the request's through a channel and handed back what came of it.
-    Channel,
-    /// The only request that the component could have been working on.
-    Sole,
-    /// A task of the request woke an idle task, which then acted.
-    Handoff,
-    /// The task that acted then woke the one that held the request, which had waited all the while.
-    Completion,
-    /// A new task starts in its parent's request.
-    Fork,
-    /// The request was answered with the call's answer, by a process that always passes answers on.
-    SameReply,
+/// Declares an enum whose variants are shown by their names.
+macro_rules! named {
+    ($(#[$about:meta])* pub enum $of:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)+ }) => {
+        $(#[$about])*
+        pub enum $of { $($(#[$doc])* $variant),+ }
+
+        impl $of {
+            /// All of them.
+            pub const ALL: [$of; [$($name),+].len()] = [$($of::$variant),+];
+
+            /// As shown.
+            pub const fn name(self) -> &'static str {
+                match self { $($of::$variant => $name),+ }
+            }
+
+            /// The one that is shown so.
+            pub fn from_name(name: &str) -> Option<$of> {
+                $of::ALL.into_iter().find(|of| of.name() == name)
+            }
+        }
+    };
+}
+
+named! {
+    /// The rule that made a link. Its name is shown as the link's evidence.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Rule {
+        /// The same byte range was sent and received.
+        Bytes = "bytes",
+        /// The same byte range, behind an address translation: matched by sequence numbers alone.
+        BytesTranslated = "bytes (translated address)",
+        /// The same identifier in both messages.
+        Witness = "witness",
+        /// The same identifier in both messages, where the address of the one who asked was translated: seen before and behind.
+        WitnessTranslated = "witness (translated address)",
+        /// A flow opened in a fragment of the request belongs to it until its first exchange is over.
+        Owner = "owner",
+        /// The task that sent the reply did the work from the moment it took the request up (vPath's thread pattern).
+        Reply = "reply",
+        /// The library vantage handed the task exactly one input: what it does until the next is for that input's request
+        /// (BorderPatrol's immediacy and independence, section 2).
+        Isolation = "isolation",
+        /// What a task does after one input and before the next.
+        Fragment = "fragment",
+        /// Of what an event loop could have gone on with, only this is left by what its process was never seen to do though it could have been.
+        Turn = "turn",
+        /// The same of the requests that a thread holds.
+        Thread = "thread",
+        /// A connection that the process makes beside others is for the request that had it made, as always.
+        Dialled = "dialled",
+        /// A loop was given the answer alone, and replied to this request, as always when the caller was known.
+        Awaited = "awaited",
+        /// The task replies to the requests of one connection, and to no others.
+        ConnectionTask = "connection task",
+        /// A goroutine that was made amid the request and ended with it.
+        Spawned = "spawned",
+        /// A client's own task, which the request's task woke, or made, to send this.
+        ClientTask = "client task",
+        /// A goroutine that took an item of the request's through a channel and handed back what came of it.
+        Channel = "channel",
+        /// The only request that the component could have been working on.
+        Sole = "sole",
+        /// A task of the request woke an idle task, which then acted.
+        Handoff = "handoff",
+        /// The task that acted then woke the one that held the request, which had waited all the while.
+        Completion = "completion",
+        /// A new task starts in its parent's request.
+        Fork = "fork",
+        /// The request was answered with the call's answer, by a process that always passes answers on.
+        SameReply = "same reply",
+    }
 }
 
 /// What an exclusion is worth.
@@ -71,63 +96,6 @@ pub enum Class {
 }
 
 impl Rule {
-    /// All of them.
-    pub const ALL: [Rule; 21] = [
-        Rule::Bytes,
-        Rule::BytesTranslated,
-        Rule::Witness,
-        Rule::WitnessTranslated,
-        Rule::Owner,
-        Rule::Reply,
-        Rule::Isolation,
-        Rule::Fragment,
-        Rule::Turn,
-        Rule::Thread,
-        Rule::Dialled,
-        Rule::Awaited,
-        Rule::ConnectionTask,
-        Rule::Spawned,
-        Rule::ClientTask,
-        Rule::Channel,
-        Rule::Sole,
-        Rule::Handoff,
-        Rule::Completion,
-        Rule::Fork,
-        Rule::SameReply,
-    ];
-
-    /// As shown.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Rule::Bytes => "bytes",
-            Rule::BytesTranslated => "bytes (translated address)",
-            Rule::Witness => "witness",
-            Rule::WitnessTranslated => "witness (translated address)",
-            Rule::Owner => "owner",
-            Rule::Reply => "reply",
-            Rule::Isolation => "isolation",
-            Rule::Fragment => "fragment",
-            Rule::Turn => "turn",
-            Rule::Thread => "thread",
-            Rule::Dialled => "dialled",
-            Rule::Awaited => "awaited",
-            Rule::ConnectionTask => "connection task",
-            Rule::Spawned => "spawned",
-            Rule::ClientTask => "client task",
-            Rule::Channel => "channel",
-            Rule::Sole => "sole",
-            Rule::Handoff => "handoff",
-            Rule::Completion => "completion",
-            Rule::Fork => "fork",
-            Rule::SameReply => "same reply",
-        }
-    }
-
-    /// The one that is shown so.
-    pub fn from_name(name: &str) -> Option<Rule> {
-        Rule::ALL.into_iter().find(|rule| rule.name() == name)
-    }
-
     /// What a link of it is worth.
     pub const fn strength(self) -> Strength {
         match self.class() {
@@ -165,147 +133,71 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Why a link was left open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Gap {
-    /// Several requests could have made the call.
-    Ambiguous,
-    /// No other open request could have made the call; but the program could by itself, or one that was over.
-    Itself,
-    /// Seen on the wire only: whoever sent it was at work on requests, and no identifier in it is one of theirs.
-    Unwitnessed,
-    /// Events were lost between the request and the call.
-    Losses,
-    /// The request was under way before the recording began.
-    BeforeRecording,
-    /// The message's borders are not known.
-    Borders,
-    /// Several requests use a connection at once, and whose a message is there is not known: its protocol is not, or one task sends what
-    /// others have left to be sent.
-    Shared,
-    /// It asked another process on a pipe that several use, or by a queue: what was done for it there is not followed.
-    Unfollowed,
-    /// Its client left before the reply, and what the server did for it then is not known.
-    ClientLeft,
-    /// Nothing but turns pairs messages on its connection, and they do not tell which one answers it.
-    Turns,
-    /// The recording ended first.
-    AfterRecording,
+named! {
+    /// Why a link was left open.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Gap {
+        /// Several requests could have made the call.
+        Ambiguous = "a call that several requests could have made",
+        /// No other open request could have made the call; but the program could by itself, or one that was over.
+        Itself = "a call of the one open request, or of none (the program's own, or work after a reply)",
+        /// Seen on the wire only: whoever sent it was at work on requests, and no identifier in it is one of theirs.
+        Unwitnessed = "its caller may be another request: nothing on the wire says which",
+        /// Events were lost between the request and the call.
+        Losses = "events were lost meanwhile",
+        /// The request was under way before the recording began.
+        BeforeRecording = "it began before the recording",
+        /// The message's borders are not known.
+        Borders = "a message's borders are not known",
+        /// Several requests use a connection at once, and whose a message is there is not known: its protocol is not, or one task sends what
+        /// others have left to be sent.
+        Shared = "several requests share a connection, and whose a message is there is not known",
+        /// It asked another process on a pipe that several use, or by a queue: what was done for it there is not followed.
+        Unfollowed = "it waited for something done elsewhere, which is not followed there",
+        /// Its client left before the reply, and what the server did for it then is not known.
+        ClientLeft = "its client left, and how long the service went on with it is not known",
+        /// Nothing but turns pairs messages on its connection, and they do not tell which one answers it.
+        Turns = "which message answers it, and so when the service was done with it, is not known",
+        /// The recording ended first.
+        AfterRecording = "the recording ended first",
+    }
 }
 
 impl Gap {
-    /// All of them.
-    pub const ALL: [Gap; 11] = [
-        Gap::Ambiguous,
-        Gap::Itself,
-        Gap::Unwitnessed,
-        Gap::Losses,
-        Gap::BeforeRecording,
-        Gap::Borders,
-        Gap::Shared,
-        Gap::Unfollowed,
-        Gap::ClientLeft,
-        Gap::Turns,
-        Gap::AfterRecording,
-    ];
-
-    /// The one that is shown so.
-    pub fn from_name(name: &str) -> Option<Gap> {
-        Gap::ALL.into_iter().find(|gap| gap.name() == name)
-    }
-
     /// Calls that were made may be missing, and their time is among that of who made them.
     pub const fn hides_calls(self) -> bool {
         !matches!(self, Gap::AfterRecording)
     }
-
-    /// As shown.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Gap::Ambiguous => "a call that several requests could have made",
-            Gap::Itself => "a call of the one open request, or of none (the program's own, or work after a reply)",
-            Gap::Unwitnessed => "its caller may be another request: nothing on the wire says which",
-            Gap::Losses => "events were lost meanwhile",
-            Gap::BeforeRecording => "it began before the recording",
-            Gap::Borders => "a message's borders are not known",
-            Gap::Shared => "several requests share a connection, and whose a message is there is not known",
-            Gap::Unfollowed => "it waited for something done elsewhere, which is not followed there",
-            Gap::ClientLeft => "its client left, and how long the service went on with it is not known",
-            Gap::Turns => "which message answers it, and so when the service was done with it, is not known",
-            Gap::AfterRecording => "the recording ended first",
-        }
-    }
 }
 
-/// What would have said whose an open call was, and was not recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Missing {
-    /// What was lost.
-    Lost,
-    /// What was before the recording.
-    Before,
-    /// Where messages begin and end.
-    Borders,
-    /// Which message answers which.
-    Answers,
-    /// Which of its requests a loop works on.
-    WhichOfLoop,
-    /// The same of a loop that was given one input at a time: what its requests wait for inside the program.
-    WithinLoop,
-    /// Which request a task works on, where any may go on with any.
-    WhichOfAny,
-    /// For whom a task of Tokio's sent that takes no requests itself.
-    OwnTask,
-    /// For whom a thread or a helper took up work.
-    PickUp,
-    /// What the program had heard of, where the kernel receives ahead of it.
-    Heard,
+named! {
+    /// What would have said whose an open call was, and was not recorded.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Missing {
+        /// What was lost.
+        Lost = "events that were lost",
+        /// What was before the recording.
+        Before = "what happened before the recording began (or, with Tokio, before its tasks could be told apart)",
+        /// Where messages begin and end.
+        Borders = "where messages begin and end",
+        /// Which message answers which.
+        Answers = "which message answers which, on a WebSocket without identifiers",
+        /// Which of its requests a loop works on.
+        WhichOfLoop = "which of several requests an event loop was working on",
+        /// The same of a loop that was given one input at a time: what its requests wait for inside the program.
+        WithinLoop = "which of the requests that waited inside an event loop went on (for a timer, or for a place in a pool)",
+        /// Which request a task works on, where any may go on with any.
+        WhichOfAny = "which request a thread was working on, in a process that moves requests between its threads",
+        /// For whom a task of Tokio's sent that takes no requests itself.
+        OwnTask = "for which request a task of its own sent: Tokio's clients (reqwest, redis) and what a request spawns have such tasks",
+        /// For whom a thread or a helper took up work.
+        PickUp = "for which request a thread took up work",
+        /// What the program had heard of, where the kernel receives ahead of it.
+        Heard = "what a program that uses io_uring had already heard of",
+    }
 }
 
 impl Missing {
-    /// All of them.
-    pub const ALL: [Missing; 10] = [
-        Missing::Lost,
-        Missing::Before,
-        Missing::Borders,
-        Missing::Answers,
-        Missing::WhichOfLoop,
-        Missing::WithinLoop,
-        Missing::WhichOfAny,
-        Missing::OwnTask,
-        Missing::PickUp,
-        Missing::Heard,
-    ];
-
-    /// The one that is shown so.
-    pub fn from_name(name: &str) -> Option<Missing> {
-        Missing::ALL.into_iter().find(|missing| missing.name() == name)
-    }
-
-    /// As shown.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Missing::Lost => "events that were lost",
-            Missing::Before => {
-                "what happened before the recording began (or, with Tokio, before its tasks could be told apart)"
-            }
-            Missing::Borders => "where messages begin and end",
-            Missing::Answers => "which message answers which, on a WebSocket without identifiers",
-            Missing::WhichOfLoop => "which of several requests an event loop was working on",
-            Missing::WithinLoop => {
-                "which of the requests that waited inside an event loop went on (for a timer, or for a place in a pool)"
-            }
-            Missing::WhichOfAny => {
-                "which request a thread was working on, in a process that moves requests between its threads"
-            }
-            Missing::OwnTask => {
-                "for which request a task of its own sent: Tokio's clients (reqwest, redis) and what a request spawns have such tasks"
-            }
-            Missing::PickUp => "for which request a thread took up work",
-            Missing::Heard => "what a program that uses io_uring had already heard of",
-        }
-    }
-
     /// What to do about it, where programs of these names made the calls.
     pub fn remedy<'a>(self, programs: impl Iterator<Item = &'a str> + Clone) -> &'static str {
         match self {

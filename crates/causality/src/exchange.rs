@@ -11,7 +11,6 @@ mod messages;
 mod opening;
 mod record;
 mod refusals;
-mod sides;
 mod turns;
 
 use crate::process::ProcessId;
@@ -23,10 +22,9 @@ use ends::{Early, Ends, FlowFlag, NO_SOCKET};
 use leaving::Left;
 pub use leaving::Sign;
 pub use opening::Opening;
-pub use record::{Answered, Asked, By, ByClient, Content, Exchange, ExchangeFlag, Queued, Said, Side, Wanted};
+pub use record::{Answered, Asked, ByClient, Content, Exchange, ExchangeFlag, Said, Side};
 use refusals::{Connect, Refusals};
 use rustc_hash::FxHashMap;
-pub use sides::Sides;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
@@ -39,6 +37,10 @@ const ASKING_MAX: usize = 1 << 16;
 /// How many exchanges of a connection that several requests share stay open: to lines of a log there may never be a reply.
 const SHARED_MAX: usize = 32;
 
+/// Which end serves, of flows that are older than the recording: their announcement does not tell, but what was said later. `None`: nothing
+/// told it, though bytes went both ways.
+pub type Sides = FxHashMap<EndpointId, Option<Side>>;
+
 /// Whose bytes are sent after a request that has no reply yet, whose protocol is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum More {
@@ -50,14 +52,14 @@ pub enum More {
     Unknown,
 }
 
-/// What happens to exchanges, in order.
+/// What happens to exchanges, in order: each hears what it asks for.
 pub trait Steps {
     /// Whether exchanges are still asked for after [`Steps::closed`]; else their places are given back at once.
     const KEEPS: bool;
     /// A server's request was read as far as its head, or a client's was sent.
-    fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs);
+    fn begun(&mut self, _: &Slab, _x: ExId, _: MonoNs) {}
     /// More of the request was received (server) by this task.
-    fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
+    fn request_progress(&mut self, _: &Slab, _x: ExId, _: TaskId, _: MonoNs) {}
     /// A task reads from a pipe or a pair of sockets that is no way between processes: its own process may have asked it for something.
     fn reads_within(&mut self, _: TaskId, _: MonoNs) {}
     /// A task sends on a client's flow, of an unknown protocol, before there is a reply to `y`.
@@ -65,9 +67,9 @@ pub trait Steps {
         More::OfIt
     }
     /// The first bytes of the reply moved.
-    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
+    fn reply_began(&mut self, _: &Slab, _x: ExId, _: TaskId, _: MonoNs) {}
     /// More of the reply was received (client) by this task.
-    fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
+    fn reply_progress(&mut self, _: &Slab, _x: ExId, _: TaskId, _: MonoNs) {}
     /// A message told what an exchange is that began before its protocol was known.
     fn identified(&mut self, _: &Slab, _: ExId) {}
     /// A task reads from a flow whose messages overlap: frames that may let another request go on.
@@ -81,23 +83,23 @@ pub trait Steps {
     /// A task accepted a flow.
     fn accepted(&mut self, _: EndpointId, _: TaskId, _: MonoNs) {}
     /// A task connects a flow.
-    fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs);
+    fn connecting(&mut self, _: &Slab, _flow: EndpointId, _: TaskId, _: MonoNs) {}
     /// A connection that this task wanted did not come about, for this reason (Linux's error number, 0 = not known).
     fn refused(&mut self, _: &Slab, _: EndpointId, _: TaskId, _: MonoNs, _error: i32) {}
     /// A reply left whose request was not seen.
-    fn unseen_reply(&mut self, task: TaskId, at: MonoNs);
+    fn unseen_reply(&mut self, _: TaskId, _: MonoNs) {}
     /// A task replied to a request that was not seen.
-    fn stray_reply(&mut self, task: TaskId, at: MonoNs);
+    fn stray_reply(&mut self, _: TaskId, _: MonoNs) {}
     /// A task moved request bytes that no message explains: a request of which nothing is known.
-    fn unclear(&mut self, xs: &Slab, side: Side, task: TaskId, at: MonoNs);
+    fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}
     /// A task asks another process on a pipe that several use: what that does for it is not followed.
     fn unfollowed(&mut self, _: &Slab, _: TaskId, _: MonoNs) {}
     /// A process moved request bytes of unknown borders on a shared connection: any open request may have made calls unseen.
-    fn unread(&mut self, xs: &Slab, process: ProcessId, at: MonoNs);
+    fn unread(&mut self, _: &Slab, _: ProcessId, _: MonoNs) {}
     /// Its client closed the flow amid a call: it waits for the rest of the reply no longer.
     fn gave_up(&mut self, _: &Slab, _y: ExId, _: TaskId) {}
     /// A task shuts a flow down or closes it; this was the last exchange on it.
-    fn left(&mut self, last: ExId, task: TaskId, at: MonoNs);
+    fn left(&mut self, _last: ExId, _: TaskId, _: MonoNs) {}
     /// Nothing will happen on the flow any more.
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId);
     /// Turns alone pair messages on a connection of which a process has this side, and its server said something unasked.
@@ -106,7 +108,7 @@ pub trait Steps {
     fn hears_back(&mut self, _: &Slab, _x: ExId, _told: MonoNs, _: MonoNs) {}
     /// A client was told something that answers no request.
     fn message_unasked(&mut self, _process: ProcessId, _: MonoNs) {}
-    /// Whether a push was ever seen of it: then turns do not tell what answers what.
+    /// Whether a push was ever seen of it: then turns do not tell what answers what. A first pass cannot know yet.
     fn pushes(&self, _process: ProcessId, _: Side) -> bool {
         false
     }
@@ -172,16 +174,9 @@ impl<S: Steps> Engine<S> {
     /// An endpoint was announced.
     pub fn endpoint(&mut self, r: &EndpointRow) {
         self.channels.endpoint(r);
-        let side = match r.side {
-            wakepath_model::rows::Side::Server => Some(Side::Server),
-            wakepath_model::rows::Side::Client => Some(Side::Client),
-            wakepath_model::rows::Side::Unknown => None,
-        };
         let ep = self.eps.at(r.flow, r.at);
         ep.announced(r.task, r.rport != 0);
-        if ep.side.is_none() {
-            ep.side = side;
-        }
+        ep.side = ep.side.or(Side::of(r.side));
         ep.traits.flags.add_if(FlowFlag::Older, r.how == SeenHow::Met || r.how == SeenHow::Snapshot);
         if let Some(opening) = ep.traits.opening.as_mut().filter(|_| r.how == SeenHow::Connected) {
             opening.connected(r.at);
@@ -241,10 +236,7 @@ impl<S: Steps> Engine<S> {
         ep.traits.flags.add_if(FlowFlag::ByMessages, r.protocol != StrId::EMPTY);
         // where no reply is due, no turn shows that requests went unseen
         let is_owed = ep.open.iter().any(|&x| self.xs.get(x).is_owed());
-        if r.protocol != StrId::EMPTY
-            && r.reason != StrId::EMPTY
-            && (ep.traits.flags.has(FlowFlag::Interleaves) || !is_owed)
-        {
+        if r.protocol != StrId::EMPTY && r.reason != StrId::EMPTY && (ep.is(FlowFlag::Interleaves) || !is_owed) {
             ep.traits.unframed = Some(r.at);
             let (asker, interleaves) = (ep.requested.0, ep.may_interleave());
             if ep.side == Some(Side::Client) && asker != TaskId::UNKNOWN {
@@ -286,7 +278,7 @@ impl<S: Steps> Engine<S> {
                 let connect = self.refusals.connect(r);
                 let ep = self.eps.at(r.flow, r.at);
                 ep.side.get_or_insert(Side::Client);
-                ep.traits.opening = (!ep.traits.flags.has(FlowFlag::Requested)).then(|| Box::new(Opening::new(r)));
+                ep.traits.opening = (!ep.is(FlowFlag::Requested)).then(|| Box::new(Opening::new(r)));
                 match connect {
                     Connect::Begun => self.steps.connecting(&self.xs, r.flow, r.actor(), r.at),
                     Connect::Failed(error) => self.steps.refused(&self.xs, r.flow, r.actor(), r.at, error),
@@ -314,7 +306,7 @@ impl<S: Steps> Engine<S> {
         let is_over = ep.side.is_none() && sent && self.eps.sent_at_its_end(r);
         let ep = self.eps.at(r.flow, r.at);
         if ep.side.is_none() {
-            ep.side = self.sides.later(r.flow);
+            ep.side = self.sides.get(&r.flow).copied().flatten();
         }
         let Some(side) = ep.side else { return self.moved_by_either(r, sent) };
         let is_request = (side == Side::Client) == sent;
@@ -332,30 +324,21 @@ impl<S: Steps> Engine<S> {
         ep.traits.flags.add_if(FlowFlag::MissedReply, missed_run && is_request);
         ep.push_span(r, is_request, goes_on);
         // a head may be moved in pieces, but when the flow turns it has had its chance to be explained
-        let (to, (task, at)) = (ep.requests.moved_to, ep.requested);
-        let is_explained = ep.traits.flags.has(FlowFlag::ByMessages) && !ep.traits.flags.has(FlowFlag::Interleaves);
-        let unclear = is_explained && !is_request && to > ep.requests.explained_to && ep.requests.explained_to != 0;
+        let (flags, to, (task, at)) = (ep.traits.flags, ep.requests.moved_to, ep.requested);
+        let (messages, interleaves) = (flags.has(FlowFlag::ByMessages), flags.has(FlowFlag::Interleaves));
+        let unclear =
+            messages && !interleaves && !is_request && to > ep.requests.explained_to && ep.requests.explained_to != 0;
         if unclear {
             ep.requests.explained_to = to;
         }
         if is_request {
-            ep.requests.moved_to = ep.requests.moved_to.max(r.end);
             ep.requested = (r.actor(), r.at);
-            if ep.requests.explained_to == 0 {
-                ep.requests.explained_to = r.start;
-            }
         }
-        if !is_request {
-            ep.replies.moved_to = ep.replies.moved_to.max(r.end);
-            if ep.replies.explained_to == 0 {
-                ep.replies.explained_to = r.start;
-            }
+        let direction = if is_request { &mut ep.requests } else { &mut ep.replies };
+        direction.moved_to = direction.moved_to.max(r.end);
+        if direction.explained_to == 0 {
+            direction.explained_to = r.start;
         }
-        let (has_unclear_borders, messages, interleaves) = (
-            ep.traits.flags.has(FlowFlag::UnclearBorders),
-            ep.traits.flags.has(FlowFlag::ByMessages),
-            ep.traits.flags.has(FlowFlag::Interleaves),
-        );
         let (is_unframed, may_interleave) = (ep.traits.unframed.is_some(), ep.may_interleave());
         if interleaves && !sent {
             self.steps.read_frames(r.actor());
@@ -369,7 +352,7 @@ impl<S: Steps> Engine<S> {
         if is_unframed && is_request && side == Side::Client {
             self.went_unseen(r.actor(), may_interleave, r.at);
         }
-        if has_unclear_borders {
+        if flags.has(FlowFlag::UnclearBorders) {
             if is_request && side == Side::Client {
                 self.steps.unclear(&self.xs, side, r.actor(), r.at);
             }
@@ -413,9 +396,9 @@ impl<S: Steps> Engine<S> {
         }
         // who sends on a socket whose announcement was lost, or that never tells, does something that cannot be shown; and what
         // follows without a turn may be another's
-        let is_call = if is_announced { self.sides.is_never_told(r.flow) } else { r.flow.0 < NO_SOCKET };
+        let is_call = if is_announced { self.sides.get(&r.flow) == Some(&None) } else { r.flow.0 < NO_SOCKET };
         if is_answered && has_ports && !self.is_to_itself(r.flow, r.actor()) {
-            self.sides.learn(r.flow, None);
+            self.sides.insert(r.flow, None);
         }
         if sent && is_call {
             self.steps.unclear(&self.xs, Side::Client, r.actor(), r.at);
@@ -435,10 +418,7 @@ impl<S: Steps> Engine<S> {
         }
         e.process = self.steps.process_of(e.request.actor);
         e.flags.set(ExchangeFlag::Internal, self.is_to_itself(flow, e.request.actor));
-        e.flags.add_if(
-            ExchangeFlag::UnclearBorders,
-            self.eps.get(&flow).is_some_and(|ep| ep.traits.flags.has(FlowFlag::Shared)),
-        );
+        e.flags.add_if(ExchangeFlag::UnclearBorders, self.eps.get(&flow).is_some_and(|ep| ep.is(FlowFlag::Shared)));
         let ep = self.eps.at(flow, at);
         let told = ep.traits.told;
         e.client.opening = ep.traits.opening.take().filter(|o| e.side == Side::Client && o.is_by(e.request.actor));
@@ -469,7 +449,7 @@ impl<S: Steps> Engine<S> {
     fn reply_moved(&mut self, r: &OpRow) {
         let Some(ep) = self.eps.get(&r.flow) else { return };
         let (flags, side) = (ep.traits.flags, ep.side);
-        if ep.traits.flags.has(FlowFlag::Unpaired) {
+        if ep.is(FlowFlag::Unpaired) {
             return;
         }
         if ep.open.is_empty() {
@@ -491,12 +471,10 @@ impl<S: Steps> Engine<S> {
             }
             if e.reply.end == OPEN || e.is(ExchangeFlag::OpenEnded) {
                 // how far it goes shows later
-                e.reply.ended = r.at;
-                (e.reply.task, e.reply.actor) = (r.task, r.actor());
+                e.replies_by(r);
                 self.steps.reply_progress(&self.xs, x, r.actor(), r.at);
             } else if r.start < e.reply.end {
-                e.reply.ended = r.at;
-                (e.reply.task, e.reply.actor) = (r.task, r.actor());
+                e.replies_by(r);
                 let done = r.end >= e.reply.end;
                 self.steps.reply_progress(&self.xs, x, r.actor(), r.at);
                 if done {

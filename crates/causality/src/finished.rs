@@ -108,7 +108,7 @@ pub trait Finished {
     /// The ends of a pipe, or of a pair of sockets, on which processes talk. Comes before all steps.
     fn channel(&mut self, r: &EndpointRow);
     /// What follows was made of a row of this time, or of one that came late.
-    fn at(&mut self, at: MonoNs);
+    fn at(&mut self, _: MonoNs) {}
     /// The next row of `endpoints` was read.
     fn endpoint(&mut self, r: &EndpointRow);
     /// The next row of `sniffed_flows` was read.
@@ -128,5 +128,5 @@ pub trait Finished {
     /// A connect failed.
     fn refused(&mut self, r: Refused);
     /// All rows of the host were read: what follows is given since the recording is over.
-    fn read_all(&mut self);
+    fn read_all(&mut self) {}
 }

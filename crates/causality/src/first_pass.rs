@@ -1,6 +1,7 @@
 //! The first pass: what one host's rows show of how its tasks work.
 
 use crate::exchange::{Channels, Engine, Sides, Steps};
+use crate::process::known::ProcessFlag;
 use crate::roles::{FUTEX, Roles};
 use std::collections::VecDeque;
 use wakepath_model::folder::{Host, TableSet};
@@ -26,7 +27,7 @@ pub(crate) const BASE: [Table; 11] = [
 pub(crate) const CHECK_NS: u64 = 20_000_000;
 
 /// First pass over one host.
-pub(crate) fn learn(host: &Host) -> (Roles, Known) {
+pub(crate) fn learn(host: &Host) -> (Roles, LearnedFlows) {
     let mut engine = Engine::new(Roles::default(), Sides::default(), Channels::default());
     let mut tables = BASE.to_vec();
     tables.push(Table::Loss);
@@ -50,7 +51,7 @@ pub(crate) fn learn(host: &Host) -> (Roles, Known) {
             EventRef::Poll(r) => engine.steps.poll(&by_actor(r)),
             EventRef::Input(r) => engine.steps.input(r),
             EventRef::Handover(r) => engine.steps.handed_over(r),
-            EventRef::Stream(r) if r.calls == 0 => engine.steps.serves_stream(&engine.xs, r),
+            EventRef::Stream(r) if r.calls == 0 => engine.steps.logical_tasks.lineage.serves(&engine.xs, r),
             EventRef::Op(r) if r.flags & op_flag::IO_URING != 0 => {
                 engine.steps.ring(r.task);
                 engine.operation(r);
@@ -58,11 +59,10 @@ pub(crate) fn learn(host: &Host) -> (Roles, Known) {
             other => feed(&mut engine, other),
         }
     }
-    engine.steps.ended(&engine.xs);
     let mut roles = engine.steps;
-    let channels = engine.channels.learned(|process| roles.serves_clients(process));
-    let known = Known { sides: engine.sides, channels };
-    roles.finish();
+    let channels = engine.channels.learned(|process| roles.is_so(process, ProcessFlag::ServesClients));
+    let known = LearnedFlows { sides: engine.sides, channels };
+    roles.finish(&engine.xs);
     if roles.needs_wakes() {
         for event in host.events(TableSet::of(&[Table::Wait]), ..) {
             if let Event::Wait(r) = event {
@@ -97,7 +97,7 @@ impl Pauses {
 
 /// What a first pass learned of flows.
 #[derive(Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct LearnedFlows {
     pub(crate) sides: Sides,
     pub(crate) channels: Channels,
 }

@@ -9,6 +9,21 @@ pub trait Flag: Copy {
     fn number(self) -> u8;
 }
 
+/// Declares an enum of what may be so, numbered in order.
+macro_rules! flags {
+    ($(#[$about:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $flag:ident,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        $vis enum $name { $($(#[$doc])* $flag),+ }
+
+        impl $crate::flags::Flag for $name {
+            fn number(self) -> u8 { self as u8 }
+        }
+    };
+}
+pub(crate) use flags;
+
 /// Which of them are.
 pub struct Flags<F> {
     bits: u32,

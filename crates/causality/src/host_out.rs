@@ -45,8 +45,6 @@ impl Finished for HostOut<'_> {
         self.endpoint(r);
     }
 
-    fn at(&mut self, _: MonoNs) {}
-
     fn endpoint(&mut self, r: &EndpointRow) {
         self.joined.assembler.borrow_mut().endpoint(self.host, r);
     }
@@ -101,6 +99,4 @@ impl Finished for HostOut<'_> {
     fn refused(&mut self, r: Refused) {
         self.joined.assembler.borrow_mut().refused(self.host, r);
     }
-
-    fn read_all(&mut self) {}
 }

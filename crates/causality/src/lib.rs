@@ -5,35 +5,34 @@
 #![deny(missing_docs)]
 
 mod at_work;
-pub mod attribution;
+mod attribution;
+mod client_tasks;
 pub mod conditions;
-mod dense;
-mod errands;
 pub mod evidence;
 pub mod exchange;
 pub mod finished;
 mod first_pass;
 pub mod flags;
 mod host_out;
+mod intervals;
+mod jobs;
 mod lineage;
-mod numbered;
-mod of_tasks;
 mod options;
 pub mod path;
+mod per_task;
 pub mod process;
 pub mod proof;
 pub mod reduced;
 mod remembered;
 mod report;
 pub mod request;
-pub mod roles;
+mod roles;
 mod second_pass;
 mod slab;
 pub mod sniffed;
 mod stream;
-mod tenures;
 
-use first_pass::{BASE, Known, learn};
+use first_pass::{BASE, LearnedFlows, learn};
 pub use options::{Explain, Options, TakesProof};
 use path::Request;
 pub use report::Report;
@@ -78,7 +77,7 @@ pub fn reconstruct_with(
 /// What the first pass learns of a folder, for those who find its paths more than once.
 pub struct Learned {
     roles: Vec<Roles>,
-    known: Vec<Known>,
+    known: Vec<LearnedFlows>,
 }
 
 impl Learned {

@@ -6,10 +6,9 @@
 //! for others as well.
 
 use crate::conditions::holds;
-use crate::dense::PerTask;
-use crate::exchange::ExchangeFlag;
-use crate::exchange::{ExId, Exchange, Side, Slab};
-use crate::flags::{Flag, Flags};
+use crate::exchange::{ExId, Exchange, ExchangeFlag, Side, Slab};
+use crate::flags::{Flags, flags};
+use crate::per_task::PerTask;
 use crate::process::births::Births;
 use crate::process::runtime::traits;
 use rustc_hash::FxHashMap;
@@ -67,23 +66,17 @@ struct Take {
     over: MonoNs,
 }
 
-/// What is so of the requests of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum TakesFlag {
-    /// It had two at once, or of two connections: what it makes may be for either.
-    Several,
-    /// It replies to them.
-    Answers,
-    /// It may have been there before the first of them.
-    Older,
-    /// Some of them are kept no more.
-    Forgotten,
-}
-
-impl Flag for TakesFlag {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What is so of the requests of a task.
+    enum TakesFlag {
+        /// It had two at once, or of two connections: what it makes may be for either.
+        Several,
+        /// It replies to them.
+        Answers,
+        /// It may have been there before the first of them.
+        Older,
+        /// Some of them are kept no more.
+        Forgotten,
     }
 }
 
@@ -97,26 +90,30 @@ struct Takes {
 
 impl Takes {
     /// Which one it had last at a moment, or what is known else.
-    fn at(&self, at: MonoNs) -> Result<Take, Known> {
+    fn at(&self, at: MonoNs) -> Result<Take, TaskRequest> {
         if !holds("born.one_at_a_time", !self.flags.has(TakesFlag::Several)) {
-            return Err(Known::Nothing);
+            return Err(TaskRequest::Nothing);
         }
         let last = self.last.iter().rev().find(|take| take.taken <= at);
-        last.copied().ok_or(if self.flags.has(TakesFlag::Forgotten) { Known::Forgotten } else { Known::Nothing })
+        last.copied().ok_or(if self.flags.has(TakesFlag::Forgotten) {
+            TaskRequest::Forgotten
+        } else {
+            TaskRequest::Nothing
+        })
     }
 
-    fn line(&self, of: ExId) -> Known {
+    fn line(&self, of: ExId) -> TaskRequest {
         let basis = if self.flags.has(TakesFlag::Answers) && self.flags.has(TakesFlag::Older) {
             Basis::OneConnection
         } else {
             Basis::Seen
         };
-        Known::Of(Line { of, answers: self.flags.has(TakesFlag::Answers), basis })
+        TaskRequest::Of(Line { of, answers: self.flags.has(TakesFlag::Answers), basis })
     }
 }
 
 /// What is known of a task's request.
-pub(crate) enum Known {
+pub(crate) enum TaskRequest {
     Of(Line),
     Nothing,
     /// It was known once.
@@ -166,8 +163,7 @@ impl Ends {
 
     /// Whether a task that was made for a request, and each between it and the one that took that, ended in time.
     pub(crate) fn are_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
-        let mut line = std::iter::once(task).chain(lineage.makers(task).map(|(maker, _)| maker));
-        line.find(|&t| self.0.get(t) != End::InTime).is_some_and(|t| lineage.has_requests(t))
+        lineage.line_up(task).find(|&t| self.0.get(t) != End::InTime).is_some_and(|t| lineage.has_requests(t))
     }
 
     /// Whether a task that was made for a request ended, and when: in time, or a little afterwards.
@@ -256,7 +252,7 @@ impl Lineage {
             // where most are open yet, the next look is far off
             self.lines_max = self.lines.len() * 2;
         }
-        if let Known::Of(line) = self.request(r.parent, r.start, DEPTH_MAX) {
+        if let TaskRequest::Of(line) = self.request(r.parent, r.start, DEPTH_MAX) {
             // it may be known as one that leads to a reply
             let answers = line.basis == Basis::AfterReply;
             self.lines.entry(r.task).or_insert(Line { answers, ..line });
@@ -288,6 +284,11 @@ impl Lineage {
         makers.map(|task| (task, self.made_at(task)))
     }
 
+    /// A task, and what made it, as [`Lineage::makers`].
+    pub(crate) fn line_up(&self, task: TaskId) -> impl Iterator<Item = TaskId> {
+        std::iter::once(task).chain(self.makers(task).map(|(maker, _)| maker))
+    }
+
     /// When a task was made, where its maker is known too.
     fn made_at(&self, task: TaskId) -> Option<MonoNs> {
         self.births.of(task).map(|(_, made)| made)
@@ -296,8 +297,7 @@ impl Lineage {
     /// When the request was taken, and over, that a task was made for (ns): the end of time where it is not, the beginning where that is not
     /// known.
     fn life_of(&self, task: TaskId) -> (u64, u64) {
-        let takes =
-            std::iter::once(task).chain(self.makers(task).map(|(maker, _)| maker)).find_map(|t| self.takes.get(&t));
+        let takes = self.line_up(task).find_map(|t| self.takes.get(&t));
         let of = self.lines.get(&task).map(|line| line.of);
         let take = takes.and_then(|takes| takes.last.iter().rev().find(|take| Some(take.of) == of));
         take.map_or((0, 0), |take| (take.taken.0, take.over.0))
@@ -319,32 +319,32 @@ impl Lineage {
     }
 
     /// The request that a task worked for when it made another: of one that took requests, the last, if that was open yet.
-    fn request(&self, task: TaskId, at: MonoNs, depth: usize) -> Known {
+    fn request(&self, task: TaskId, at: MonoNs, depth: usize) -> TaskRequest {
         let Some(takes) = self.takes.get(&task) else {
             return match (self.lines.get(&task), self.births.of(task)) {
-                (Some(line), _) => Known::Of(*line),
+                (Some(line), _) => TaskRequest::Of(*line),
                 (None, Some((maker, made))) if depth > 0 => self.request(maker, made, depth - 1),
-                _ => Known::Nothing,
+                _ => TaskRequest::Nothing,
             };
         };
         match takes.at(at) {
             Ok(take) if holds("born.before_the_end", at <= take.over) => takes.line(take.of),
-            Ok(_) => Known::Nothing,
+            Ok(_) => TaskRequest::Nothing,
             Err(known) => known,
         }
     }
 
     /// What a task works for now. Of one that takes requests and leaves the replies to others, other rules speak.
-    pub(crate) fn of(&self, task: TaskId, at: MonoNs) -> Known {
+    pub(crate) fn of(&self, task: TaskId, at: MonoNs) -> TaskRequest {
         match self.takes.get(&task) {
-            Some(takes) if !takes.flags.has(TakesFlag::Answers) => Known::Nothing,
+            Some(takes) if !takes.flags.has(TakesFlag::Answers) => TaskRequest::Nothing,
             Some(takes) => takes.at(at).map_or_else(|known| known, |take| takes.line(take.of)),
             None => self.request(task, at, DEPTH_MAX),
         }
     }
 
     /// The request that a task worked for at a moment, as its makers would be asked.
-    pub(crate) fn worked_for(&self, task: TaskId, at: MonoNs) -> Known {
+    pub(crate) fn worked_for(&self, task: TaskId, at: MonoNs) -> TaskRequest {
         self.request(task, at, DEPTH_MAX)
     }
 
@@ -358,7 +358,7 @@ impl Lineage {
         let is_open = |line: &Line| !line.answers && xs.is_live(line.of) && !is_over(xs.get(line.of));
         self.births
             .tasks()
-            .filter(move |&task| matches!(self.of(task, MonoNs(u64::MAX)), Known::Of(line) if is_open(&line)))
+            .filter(move |&task| matches!(self.of(task, MonoNs(u64::MAX)), TaskRequest::Of(line) if is_open(&line)))
     }
 
     /// A task took a request.

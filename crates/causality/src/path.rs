@@ -2,17 +2,16 @@
 
 use crate::at_work::{AtWork, Caller, Server};
 use crate::evidence::{Gap, Rule};
-use crate::exchange::ExchangeFlag;
-use crate::exchange::{Exchange, Queued, Side};
+use crate::exchange::{Exchange, ExchangeFlag, Side};
 use crate::finished::{Done, Refusal, Refused};
-use crate::numbered::Numbered;
+use crate::intervals::Intervals;
 pub use crate::request::{Half, OpenCall, Request, Span, Wire};
 use crate::request::{number, request_id};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use wakepath_flows::{End, How, Pairs, Place, is_loopback};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::EndpointRow;
+use wakepath_model::rows::{EndpointRow, QueuedHow};
 
 /// Where an exchange stands in its direction: the same at both ends.
 type Key = (End, u64);
@@ -62,10 +61,12 @@ pub struct Linked {
 /// Joins what all hosts' linkers finish.
 pub struct Assembler<'a> {
     pairs: Pairs<AtWork>,
-    nodes: Numbered<Node>,
+    /// By their numbers, counted up.
+    nodes: FxHashMap<u64, Box<Node>>,
+    made: u64,
     gone: VecDeque<(MonoNs, End)>,
     /// When operations were lost, of each host by its own clock, in order.
-    losses: FxHashMap<HostId, Vec<(u64, u64)>>,
+    losses: FxHashMap<HostId, Intervals>,
     /// Refused connections for which requests wait that are not over, by their numbers.
     tried: FxHashMap<(HostId, u64), Refusal>,
     out: Box<dyn FnMut(Request) + 'a>,
@@ -90,7 +91,8 @@ impl<'a> Assembler<'a> {
     pub fn new(out: impl FnMut(Request) + 'a, refused: impl FnMut(HostId, TaskId, Place, i32) + 'a) -> Self {
         Assembler {
             pairs: Pairs::default(),
-            nodes: Numbered::default(),
+            nodes: FxHashMap::default(),
+            made: 0,
             gone: VecDeque::new(),
             losses: FxHashMap::default(),
             tried: FxHashMap::default(),
@@ -103,7 +105,7 @@ impl<'a> Assembler<'a> {
     /// Operations were lost on a host in these intervals: what was not seen of it may have been there.
     pub fn lost_on(&mut self, host: HostId, intervals: &[(u64, u64)]) {
         if !intervals.is_empty() {
-            self.losses.insert(host, intervals.to_vec());
+            self.losses.insert(host, Intervals::of(intervals));
         }
     }
 
@@ -116,8 +118,7 @@ impl<'a> Assembler<'a> {
         }
         let first = if e.request.arrived.0 != 0 { e.request.arrived.min(e.request.began) } else { e.request.began };
         let from = first.0.saturating_sub(ON_ITS_WAY_NS);
-        let i = losses.partition_point(|&(_, b)| b < from);
-        losses.get(i).is_some_and(|&(a, _)| a <= e.reply.ended.0.max(e.request.taken.0))
+        losses.touch(MonoNs(from), e.reply.ended.max(e.request.taken))
     }
 
     /// An endpoint was announced.
@@ -172,7 +173,7 @@ impl<'a> Assembler<'a> {
             }
             Side::Server => {
                 self.pairs.serving((host, e.flow));
-                self.pairs.work((host, e.flow), |w| w.put_server(number(e), Server::Live));
+                self.pairs.work((host, e.flow), |w| w.servers.put(number(e), Server::Live));
             }
         }
     }
@@ -184,19 +185,19 @@ impl<'a> Assembler<'a> {
     }
 
     fn caller(&self, (end, number): Key) -> Option<Caller> {
-        self.pairs.at_work(end)?.caller(number)
+        self.pairs.at_work(end)?.callers.get(number)
     }
 
     fn server(&self, (end, number): Key) -> Option<Server> {
-        self.pairs.at_work(end)?.server(number)
+        self.pairs.at_work(end)?.servers.get(number)
     }
 
     fn set_caller(&mut self, (end, number): Key, caller: Caller) {
-        self.pairs.work(end, |w| w.put_caller(number, caller));
+        self.pairs.work(end, |w| w.callers.put(number, caller));
     }
 
     fn remove_caller(&mut self, (end, number): Key) {
-        self.pairs.work(end, |w| w.remove_caller(number));
+        self.pairs.work(end, |w| w.callers.remove(number));
     }
 
     fn rule(e: &Exchange, how: How) -> Rule {
@@ -245,8 +246,9 @@ impl<'a> Assembler<'a> {
     /// A server's exchange is over, with the calls that were made for it.
     fn served(&mut self, host: HostId, d: Done) {
         let opposite = self.opposite(host, &d.exchange);
-        let id = self.nodes.reserve();
-        self.pairs.work((host, d.exchange.flow), |w| w.put_server(number(&d.exchange), Server::Given(id)));
+        self.made += 1;
+        let id = self.made;
+        self.pairs.work((host, d.exchange.flow), |w| w.servers.put(number(&d.exchange), Server::Given(id)));
         let mut node = Node {
             half: self.half(host, d.exchange),
             calls: Vec::with_capacity(d.calls.len()),
@@ -272,7 +274,7 @@ impl<'a> Assembler<'a> {
             }
         }
         let caller = node.caller;
-        self.nodes.insert(id, node);
+        self.nodes.insert(id, Box::new(node));
         if let Some((parent, i, rule)) = caller {
             self.join(parent, i, id, rule);
         }
@@ -302,7 +304,7 @@ impl<'a> Assembler<'a> {
                 }
                 None => {
                     self.linked.leaves += 1;
-                    if e.content.queued == Queued::Relayed || self.pairs.place((host, e.flow)).is_multipath() {
+                    if e.content.queued == QueuedHow::Relayed || self.pairs.place((host, e.flow)).is_multipath() {
                         node.gap.get_or_insert(Gap::Unfollowed);
                     } else if e.is(ExchangeFlag::OneWay) {
                         // it was said whole; who took it need not have been seen
@@ -364,7 +366,7 @@ impl<'a> Assembler<'a> {
 
     /// Gives call `i` of a new node its server; true where that is not whole yet.
     fn attach(&mut self, id: u64, node: &mut Node, i: u32, server: u64, rule: Rule) -> bool {
-        let Some(s) = self.nodes.get_mut(server) else { return false };
+        let Some(s) = self.nodes.get_mut(&server) else { return false };
         if misaligned(&node.calls[i as usize].half, &s.half) {
             self.linked.misaligned += 1;
             s.is_merged = node.calls[i as usize].half.exchange.is_on_shared_connection();
@@ -382,27 +384,27 @@ impl<'a> Assembler<'a> {
 
     /// A server's side arrived for a call that waited for it.
     fn join(&mut self, parent: u64, i: u32, id: u64, rule: Rule) {
-        let Some(node) = self.nodes.get(id) else { return };
-        let Some(p) = self.nodes.get(parent) else { return };
+        let Some(node) = self.nodes.get(&id) else { return };
+        let Some(p) = self.nodes.get(&parent) else { return };
         if misaligned(&p.calls[i as usize].half, &node.half) {
             self.linked.misaligned += 1;
             let gap = gap_of(&p.calls[i as usize].half);
-            let node = self.nodes.get_mut(id).expect("just found");
+            let node = self.nodes.get_mut(&id).expect("just found");
             (node.caller, node.is_merged) = (None, gap == Gap::Shared);
             node.root = Some(Some(gap));
-            let p = self.nodes.get_mut(parent).expect("just found");
+            let p = self.nodes.get_mut(&parent).expect("just found");
             p.pending -= 1;
             p.gap.get_or_insert(gap);
             self.settle(parent);
             return;
         }
-        let p = self.nodes.get_mut(parent).expect("just found");
+        let p = self.nodes.get_mut(&parent).expect("just found");
         p.calls[i as usize].server = Some((id, rule));
         *self.linked.joined.entry(rule).or_default() += 1;
     }
 
     fn becomes_root(&mut self, id: u64, orphan: Option<Gap>) {
-        if let Some(n) = self.nodes.get_mut(id)
+        if let Some(n) = self.nodes.get_mut(&id)
             && n.caller.is_none()
         {
             n.root = Some(orphan);
@@ -413,13 +415,13 @@ impl<'a> Assembler<'a> {
     /// A node that is whole makes its caller a step more so, or is given away.
     fn settle(&mut self, mut id: u64) {
         loop {
-            let Some(n) = self.nodes.get(id) else { return };
+            let Some(n) = self.nodes.get(&id) else { return };
             if n.pending > 0 {
                 return;
             }
             match (n.caller, n.root) {
                 (Some((parent, _, _)), _) => {
-                    let Some(p) = self.nodes.get_mut(parent) else { return };
+                    let Some(p) = self.nodes.get_mut(&parent) else { return };
                     p.pending = p.pending.saturating_sub(1);
                     if p.pending > 0 {
                         return;
@@ -438,7 +440,7 @@ impl<'a> Assembler<'a> {
     fn emit(&mut self, id: u64, orphan: Option<Gap>) {
         let mut todo = vec![(id, orphan)];
         while let Some((id, orphan)) = todo.pop() {
-            let Some(root) = self.nodes.remove(id) else { continue };
+            let Some(root) = self.nodes.remove(&id) else { continue };
             let request_id = request_id(&root.half.place, &root.half.exchange);
             let (spans, parted) = self.collect(root);
             let request = Request { id: request_id, spans, orphan };
@@ -452,7 +454,7 @@ impl<'a> Assembler<'a> {
 
     /// A request's spans, parents before children, and what was called by those that may be several requests. Without recursion:
     /// services may call each other, or themselves, thousands deep.
-    fn collect(&mut self, root: Node) -> (Vec<Span>, Vec<u64>) {
+    fn collect(&mut self, root: Box<Node>) -> (Vec<Span>, Vec<u64>) {
         let mut parted = Vec::new();
         let mut spans = Vec::with_capacity(1 + root.calls.len());
         // calls still to come, the next one last, with the span that made each and what is missing of it
@@ -462,7 +464,7 @@ impl<'a> Assembler<'a> {
             let me = spans.len() as u32;
             if let Some(node) = node {
                 let done = &node.half.exchange;
-                self.pairs.work((node.half.host, done.flow), |w| w.remove_server(number(done)));
+                self.pairs.work((node.half.host, done.flow), |w| w.servers.remove(number(done)));
                 (span.doubts, span.gap, span.refusals) = (node.doubts, node.gap, node.refusals);
                 span.open_calls = node.open_calls;
                 let mut half = node.half;
@@ -477,7 +479,7 @@ impl<'a> Assembler<'a> {
                 calls.sort_by_key(|c| (c.half.exchange.request.began, c.half.exchange.number));
                 for mut call in calls.into_iter().rev() {
                     // a request that was sent again is served once
-                    let node = call.server.and_then(|(s, _)| self.nodes.get_mut(s));
+                    let node = call.server.and_then(|(s, _)| self.nodes.get_mut(&s));
                     let is_served = call.server.is_some();
                     call.server =
                         call.server.filter(|_| node.is_some_and(|n| !std::mem::replace(&mut n.is_placed, true)));
@@ -487,7 +489,7 @@ impl<'a> Assembler<'a> {
             }
             spans.push(span);
             next = todo.pop().map(|(by, call, gap)| {
-                let server = call.server.and_then(|(s, rule)| Some((rule, self.nodes.remove(s)?)));
+                let server = call.server.and_then(|(s, rule)| Some((rule, self.nodes.remove(&s)?)));
                 let (joined_by, server) = server.map_or((None, None), |(rule, node)| (Some(rule), Some(node)));
                 let (parent, made_by, caller) = (Some(by), Some(call.rule), Some(call.half));
                 (Span { parent, made_by, joined_by, caller, gap, ..Span::default() }, server)
@@ -506,16 +508,18 @@ impl<'a> Assembler<'a> {
 
     /// The recording is over: what still waits is given as it is.
     pub fn finish(&mut self) {
-        for id in self.nodes.numbers() {
+        let mut ids: Vec<u64> = self.nodes.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
             // the topmost of what is connected
             let mut top = id;
-            while let Some(n) = self.nodes.get(top)
+            while let Some(n) = self.nodes.get(&top)
                 && let Some((parent, _, _)) = n.caller
-                && self.nodes.get(parent).is_some()
+                && self.nodes.contains_key(&parent)
             {
                 top = parent;
             }
-            let Some(n) = self.nodes.get_mut(top) else { continue };
+            let Some(n) = self.nodes.get_mut(&top) else { continue };
             if n.pending > 0 && n.gap.is_none() {
                 n.gap = Some(Gap::AfterRecording);
             }

@@ -1,18 +1,14 @@
 //! First pass: how each task of the recording works, since the same events mean different things on a thread that
 //! serves one request at a time and in an event loop.
 
-mod answers;
 mod awaited;
 mod background;
 mod connection_tasks;
 mod consumers;
 mod doing;
 mod endings;
-mod finish;
 mod futexes;
 mod habits;
-mod handed;
-mod lasting;
 mod logical_tasks;
 mod migrating;
 mod multiplexed;
@@ -21,18 +17,17 @@ mod steps;
 mod streams;
 
 use crate::conditions::holds;
-use crate::exchange::{ExId, Exchange, Slab};
-use crate::of_tasks::OfTasks;
+use crate::exchange::{ExId, Exchange, Side, Slab};
+use crate::intervals::Intervals;
+use crate::per_task::OfTasks;
 use crate::process::ProcessId;
 use crate::process::dials::Dial;
-use crate::process::known::Does;
-use crate::process::known::ProcessFlag;
-use crate::process::known::{Calls, Known, Process, Rest};
+use crate::process::known::{Calls, Does, PARTNERS_MAX, Process, ProcessFlag, Processes, Rest};
 use crate::process::listening::Listening;
-use crate::roles::doing::TurnFlag;
-use answers::Answers;
+use crate::process::runtime::Nature;
+use crate::remembered::Remembered;
 use consumers::Consumers;
-use doing::{Asked, Doing, Replied, Unanswered, UnderWay};
+use doing::{Asked, Doing, Replied, TurnFlag, Unanswered, UnderWay};
 use logical_tasks::LogicalTasks;
 use multiplexed::Multiplexed;
 use rustc_hash::FxHashMap;
@@ -48,20 +43,27 @@ pub const FUTEX: u16 = 202;
 /// Records that were under way when an interval began in which some were lost belong to it.
 const LATE_NS: u64 = 5_000_000;
 
+/// How long a request is taken to last at most where too few were replied to (ns). Where enough were, the process's own longest counts.
+/// After either, the path says that what was done then is not known.
+const LASTS_NS: u64 = 5_000_000_000;
+
 /// What is known of tasks before paths are sought.
 #[derive(Default)]
 pub struct Roles {
-    known: Known,
+    known: Processes,
     doing: OfTasks<Doing>,
     under_way: UnderWay,
-    habits: HabitTable,
-    logical_tasks: LogicalTasks,
-    consumers: Consumers,
+    pub(crate) habits: HabitTable,
+    pub(crate) logical_tasks: LogicalTasks,
+    pub(crate) consumers: Consumers,
     listening: Listening,
-    answers: FxHashMap<ProcessId, Answers>,
-    losses: Vec<(u64, u64)>,
+    /// Fingerprints of the answers to calls of each process, to tell a proxy from a service that makes answers, or keeps them from before
+    /// the recording. A cache that keeps one for longer than they are remembered makes an exception.
+    answers: FxHashMap<ProcessId, Remembered<u64, ()>>,
+    /// When operations were lost.
+    pub(crate) losses: Intervals,
     /// The library vantage handed over inputs.
-    are_given_inputs: bool,
+    pub(crate) are_given_inputs: bool,
     /// Who waited at each futex of a process; `UNKNOWN` where several tasks did. And whether tasks that take requests did,
     /// and others.
     futexes: FxHashMap<(ProcessId, u64), (TaskId, [bool; 2])>,
@@ -83,20 +85,15 @@ impl Roles {
     /// Something was lost.
     pub fn loss(&mut self, r: &LossRow, what: &str) {
         if what.starts_with("loss.ring.task") || defects::hides_rows(what) {
-            self.logical_tasks.lost_handovers(r.from.0.saturating_sub(LATE_NS), r.at.0);
+            self.logical_tasks.jobs.lost(r.from.0.saturating_sub(LATE_NS), r.at.0);
         }
         if what.starts_with("loss.ring.wait") || defects::hides_rows(what) {
             self.consumers.lost_waits();
         }
         if defects::loses_operations(what) {
-            self.losses.push((r.from.0.saturating_sub(LATE_NS), r.at.0));
-            self.logical_tasks.lost_accepts();
+            self.losses.push(r.from.0.saturating_sub(LATE_NS), r.at.0);
+            self.logical_tasks.connection_tasks.lost_accepts();
         }
-    }
-
-    /// The recording ends, with these exchanges open.
-    pub fn ended(&mut self, xs: &Slab) {
-        self.logical_tasks.ended(xs, &mut self.habits);
     }
 
     /// A call begins: more of them without an answer than requests that could make them show that a request makes several
@@ -238,24 +235,14 @@ impl Roles {
         self.known.of_task(task).role
     }
 
-    /// In how many cases a process kept to a habit; 0 where it is not believed to.
-    pub(crate) fn cases(&self, process: ProcessId, id: HabitId) -> u32 {
-        self.habits.believed_cases(process, id)
-    }
-
     /// Whether something was seen of a process.
-    fn is_so(&self, process: ProcessId, what: ProcessFlag) -> bool {
+    pub(crate) fn is_so(&self, process: ProcessId, what: ProcessFlag) -> bool {
         self.known.of(process).is_some_and(|p| p.flags.has(what))
     }
 
     /// Whether it was last seen of a process after requests from before the recording could have been its reason.
     fn is_seen_last(&self, process: ProcessId, what: impl Fn(&Calls) -> MonoNs) -> bool {
         self.known.of(process).is_some_and(|p| what(&p.calls) > p.unseen_until)
-    }
-
-    /// Whether the process ever had several requests at once.
-    pub fn is_concurrent(&self, process: ProcessId) -> bool {
-        self.is_so(process, ProcessFlag::Concurrent)
     }
 
     /// Whether requests of an event loop's process may make several calls at once: they did, or too few were seen to tell.
@@ -267,14 +254,15 @@ impl Roles {
     /// Whether a process with loops may make calls of its own accord: it did when it had no request open, or, as far as was
     /// seen, could have had reason to at any time.
     pub fn may_call_unasked(&self, process: ProcessId) -> bool {
-        let is_asked = self.often_has_none(process) || self.habits.is_believed(process, HabitId::Asked);
+        let is_asked = self.habits.is_often(process, HabitId::Idle) || self.habits.is_believed(process, HabitId::Asked);
         self.may_go_on_answered(process) || !is_asked
     }
 
     /// Whether requests of a process with loops may go on after their reply.
     pub fn may_go_on_answered(&self, process: ProcessId) -> bool {
         let (replied, after) = self.after_replies(process);
-        let is_known = after == 0 && (replied >= HabitId::OverWithReply.min_cases() || self.often_has_none(process));
+        let is_known = after == 0
+            && (replied >= HabitId::OverWithReply.min_cases() || self.habits.is_often(process, HabitId::Idle));
         self.calls_of_its_own(process) || !is_known
     }
 
@@ -298,12 +286,6 @@ impl Roles {
         if holds("prompt.never_put_off", prompt.is_kept()) { prompt.cases } else { 0 }
     }
 
-    /// Whether a loop makes connections for what was asked alone, as far as was seen: none for a connection that it accepted, before
-    /// something was read there.
-    pub fn dials_when_asked(&self, process: ProcessId) -> bool {
-        self.habits.is_believed(process, HabitId::DialsWhenAsked)
-    }
-
     /// Whether a loop does at once what an input asks for.
     pub fn is_prompt(&self, process: ProcessId) -> bool {
         holds("prompt.often", self.prompt_cases(process) >= HabitId::Prompt.min_cases())
@@ -325,27 +307,26 @@ impl Roles {
         if dials { (cases + dialled.cases, exceptions + dialled.exceptions) } else { (cases, exceptions) }
     }
 
-    /// Whether a process that keeps connections makes each for one request, as far as was seen of it and its siblings: they
-    /// often made several at once, and never had more than requests when one was answered.
-    pub fn dials_for_one(&self, process: ProcessId) -> bool {
-        self.habits.is_believed(process, HabitId::DialsForOne)
-    }
-
     /// A loop makes a call, on a connection that was used before where `is_again`: was it for the one request that it was
     /// given, and are its connections used so?
     fn pairs(&mut self, e: &Exchange, process: ProcessId, is_again: bool) {
         let activity = self.doing.get(e.request.actor).map(|d| d.activity).unwrap_or_default();
         let is_for_one = activity.is_given_one(e.request.began);
         let connections = &mut self.known.at(process).connections;
-        let last = connections.used(e.flow);
+        let last = std::mem::replace(&mut connections.last, e.flow);
         let is_broken = !self.habits.of(process, HabitId::Paired).is_kept();
         if !is_again || !is_for_one || activity.taken.asked == EndpointId(0) || is_broken {
             return;
         }
         let with = activity.taken.asked;
-        let Some(partner) = connections.partner(e.flow) else { return connections.pair(e.flow, with) };
+        let has_room = connections.partners.len() < PARTNERS_MAX;
+        let Some(&partner) = connections.partners.get(&e.flow) else {
+            connections.partners.extend(has_room.then_some((e.flow, with)));
+            return;
+        };
         if !holds("paired.never_another", partner == with) {
-            connections.serve_several();
+            // they serve several, and have no partners
+            connections.partners = FxHashMap::default();
             self.habits.at(process).exception_if(HabitId::Paired, true);
         } else {
             self.habits.at(process).case_if(HabitId::Paired, activity.flags.has(TurnFlag::Spare) && last != e.flow);
@@ -354,19 +335,8 @@ impl Roles {
 
     /// The connection for whose requests alone calls are made on this one, as far as was seen.
     pub fn partner(&self, process: ProcessId, flow: EndpointId) -> Option<EndpointId> {
-        let partner = self.known.of(process)?.connections.partner(flow)?;
-        holds("paired.often", self.pair_cases(process) >= HabitId::Paired.min_cases()).then_some(partner)
-    }
-
-    /// How often a connection could have been seen to serve another one.
-    pub fn pair_cases(&self, process: ProcessId) -> u32 {
-        self.habits.of(process, HabitId::Paired).cases
-    }
-
-    /// Whether the process often enough had no request open: what its tasks do of their own accord, or after a reply, would
-    /// have shown.
-    pub fn often_has_none(&self, process: ProcessId) -> bool {
-        self.habits.of(process, HabitId::Idle).cases >= HabitId::Idle.min_cases()
+        let partner = *self.known.of(process)?.connections.partners.get(&flow)?;
+        holds("paired.often", self.habits.is_often(process, HabitId::Paired)).then_some(partner)
     }
 
     /// A task sends to a client, in a protocol that nobody knows: whether it passes on what it has just been sent by another one, of which
@@ -405,7 +375,7 @@ impl Roles {
     /// How often the process asked again, as soon as it was answered, for what it waits for elsewhere; 0 where it is not believed to.
     pub fn listening_cases(&self, process: ProcessId) -> u32 {
         let seen = self.habits.of(process, HabitId::ListensAgain);
-        let is_often = holds("asked-again.often", seen.cases >= HabitId::ListensAgain.min_cases());
+        let is_often = holds("asked-again.often", self.habits.is_often(process, HabitId::ListensAgain));
         if is_often && holds("asked-again.always", seen.is_kept()) { seen.cases.max(1) } else { 0 }
     }
 
@@ -415,26 +385,10 @@ impl Roles {
         cases(HabitId::Idle).max(cases(HabitId::Asked))
     }
 
-    /// Whether the library vantage handed over any input on the host.
-    pub fn are_given_inputs(&self) -> bool {
-        self.are_given_inputs
-    }
-
-    /// Whether one input, handed over when the whole process was at rest, ever led to several calls: a request makes
-    /// several at once, or what it sets free lets another go on.
-    pub fn is_parallel_at_rest(&self, process: ProcessId) -> bool {
-        self.is_so(process, ProcessFlag::ParallelAtRest)
-    }
-
     /// Whether tasks of the process that take no requests were seen to make calls when it had none open: what they do may
     /// be of no request then.
     pub fn calls_unasked(&self, process: ProcessId) -> bool {
         self.is_seen_last(process, |calls| calls.unasked)
-    }
-
-    /// Whether enough calls of tasks that take no requests were seen to tell whether requests ask for them.
-    pub(crate) fn helpers_call_often(&self, process: ProcessId) -> bool {
-        self.habits.of(process, HabitId::HelpersAreAsked).cases >= HabitId::HelpersAreAsked.min_cases()
     }
 
     /// Whether one request ever made several calls at once, as far as their number shows: where they were more than the
@@ -474,25 +428,14 @@ impl Roles {
         self.is_so(process, ProcessFlag::Serves) || self.is_lossy(MonoNs(0), at) && self.known.may_serve(process)
     }
 
-    /// Whether the process takes requests on connections, and not only on a pipe.
-    pub fn serves_clients(&self, process: ProcessId) -> bool {
-        self.is_so(process, ProcessFlag::ServesClients)
-    }
-
     /// Until when requests from before the recording were under way in the process.
     pub fn unseen_until(&self, process: ProcessId) -> MonoNs {
         self.known.of(process).map_or(MonoNs(0), |p| p.unseen_until)
     }
 
-    /// When operations were lost: intervals in order, none touching another.
-    pub fn losses(&self) -> &[(u64, u64)] {
-        &self.losses
-    }
-
     /// Whether operations were lost in `from..=to`.
     pub fn is_lossy(&self, from: MonoNs, to: MonoNs) -> bool {
-        let i = self.losses.partition_point(|&(_, b)| b < from.0);
-        !holds("loss.nothing_was_lost", self.losses.get(i).is_none_or(|&(a, _)| a > to.0))
+        !holds("loss.nothing_was_lost", !self.losses.touch(from, to))
     }
 
     /// An operation was carried by io_uring.
@@ -500,14 +443,64 @@ impl Roles {
         self.known.at_task(task).role.add(Does::UseRing);
     }
 
-    /// Whether the task's operations are carried by io_uring: the kernel receives ahead of the program.
-    pub fn is_ring(&self, task: TaskId) -> bool {
-        self.known.of_task(task).role.has(Does::UseRing)
-    }
-
     /// Whether anybody works in a way that wake-ups must explain.
     pub fn needs_wakes(&self) -> bool {
         let is_helped = |role: Role| role.has(Does::CallUnseen) || role.has(Does::Call) && !role.has(Does::Take);
         self.known.tasks().any(|(_, t)| is_helped(t.role))
+    }
+
+    /// Whether a server of this process (or, of a client's side, one that it asks) was seen to say something when nothing was asked, on a
+    /// connection where turns alone pair messages; or one of its siblings.
+    pub fn pushes(&self, process: ProcessId, side: Side) -> bool {
+        self.known.pushes(process, side)
+    }
+
+    /// The longest time in which the process replied to a request (ns).
+    pub fn longest(&self, process: ProcessId) -> u64 {
+        match self.known.of(process).map(|p| p.lasted) {
+            Some((count, longest)) if count >= habits::CASES_MIN => longest,
+            _ => LASTS_NS,
+        }
+    }
+
+    /// The recording ends, with these exchanges open: puts losses in order and decides which processes move requests between tasks.
+    pub fn finish(&mut self, xs: &Slab) {
+        self.logical_tasks.ended(xs, &mut self.habits);
+        self.losses.settle();
+        let serving: Vec<_> = self.known.tasks().filter(|(_, t)| t.role.has(Does::Take)).collect();
+        for (id, task) in serving {
+            let process = self.process_of(id);
+            self.known.serves(process);
+            let role = task.role;
+            // one that replies to nothing reads for the others: they keep what they take
+            if role.has(Does::GiveAway) && (role.has(Does::ReplyItself) || role.has(Does::ReplyForOthers)) {
+                let moves = match task.nature {
+                    Nature::NamedLate => ProcessFlag::MovesBetweenLateNamed,
+                    Nature::Plain | Nature::Context => ProcessFlag::MovesBetweenThreads,
+                };
+                self.known.at(process).flags.add(moves);
+            }
+        }
+        self.loops_share_work();
+        self.finish_habits();
+        self.logical_tasks.finish(&mut self.habits);
+        self.known.finish();
+        self.multiplexed.finish();
+        self.doing = OfTasks::default();
+        self.under_way = UnderWay::default();
+    }
+
+    /// Counts what calls and connections show of habits, and then at each worker what its siblings show.
+    fn finish_habits(&mut self) {
+        for process in self.habits.processes() {
+            let (fans_out, is_unasked) = (self.fans_out(process), self.calls_of_its_own(process));
+            let keeps = self.keeps_connections(process);
+            let habits = self.habits.at(process);
+            habits.exception_if(HabitId::OneCall, fans_out);
+            habits.exception_if(HabitId::Idle, is_unasked);
+            habits.exception_if(HabitId::OneUse, keeps);
+        }
+        let known = &self.known;
+        self.habits.merge(|process| known.master_of(process));
     }
 }

@@ -1,6 +1,6 @@
 //! The second pass: what each host's linker finds, host beside host on one line, joined.
 
-use crate::first_pass::Known;
+use crate::first_pass::LearnedFlows;
 use crate::host_out::{HostOut, Joined};
 use crate::options::Options;
 use crate::path::{Assembler, Request};
@@ -24,7 +24,7 @@ use wakepath_model::rows::Table;
 pub(crate) fn link(
     folder: &Folder,
     options: &Options,
-    (roles, known): (&[Roles], Vec<Known>),
+    (roles, known): (&[Roles], Vec<LearnedFlows>),
     out: impl FnMut(Request),
     refused: impl FnMut(HostId, TaskId, Place, i32),
 ) -> Report {

@@ -23,13 +23,13 @@ use crate::exchange::{Exchange, Side};
 use crate::request::{Half, Request};
 use learn::Address;
 use node::{Again, Elsewhere, Node, NodeId, Parent, numbers};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 use wakepath_flows::Place;
 use wakepath_model::clock::Timeline;
-use wakepath_model::ids::{HostId, MonoNs, SniffedFlowId};
+use wakepath_model::ids::{HostId, MonoNs, SniffedFlowId, StrId};
 use wakepath_model::rows::{ExchangeKind, FlowRowKind, OPEN, SniffedExchangeRow, SniffedFlowRow};
 
 /// After so long everything that had begun was told of: twice the time between two rows of an exchange that stays open,
@@ -121,7 +121,7 @@ struct Index {
 /// What was given not long ago.
 #[derive(Default)]
 struct Past {
-    keys: FxHashMap<ByteKey, ()>,
+    keys: FxHashSet<ByteKey>,
     order: VecDeque<(i64, ByteKey)>,
 }
 
@@ -191,11 +191,11 @@ impl<'a> Wires<'a> {
             family: r.family,
             protocol: u16::from(r.ip_protocol),
             netns: 0,
-            path: wakepath_model::ids::StrId::EMPTY,
+            path: StrId::EMPTY,
         };
         let is_reset = r.what == FlowRowKind::Reset;
         self.flows.all.insert(r.flow, Flow { place, is_reset });
-        if matches!(r.what, FlowRowKind::Fin | FlowRowKind::Reset | FlowRowKind::Forgotten | FlowRowKind::CaptureEnd) {
+        if learn::is_over(r) {
             let at = self.common(host, r.at);
             self.flows.over.push_back((at, r.flow));
         }
@@ -245,7 +245,7 @@ impl<'a> Wires<'a> {
         self.counts.exchanges += 1;
         let key = self.key_of(&node);
         if let Some(key) = key {
-            if self.past.keys.contains_key(&key) {
+            if self.past.keys.contains(&key) {
                 self.counts.late += 1;
                 return;
             }
@@ -461,7 +461,7 @@ impl<'a> Wires<'a> {
                 end = end.max(self.common(h.host, h.exchange.reply.ended));
                 if let Some(key) = ByteKey::of(&h.place, &h.exchange) {
                     self.unclaim(key, if h.exchange.side == Side::Client { CLIENT } else { SERVER });
-                    if self.past.keys.insert(key, ()).is_none() {
+                    if self.past.keys.insert(key) {
                         self.past.order.push_back((self.now, key));
                     }
                 }

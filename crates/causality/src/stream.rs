@@ -3,7 +3,7 @@
 use crate::attribution::Attribution;
 use crate::exchange::Engine;
 use crate::finished::Finished;
-use crate::first_pass::{BASE, CHECK_NS, Known, Pauses, by_actor, feed};
+use crate::first_pass::{BASE, CHECK_NS, LearnedFlows, Pauses, by_actor, feed};
 use crate::options::Options;
 use crate::report::HostReport;
 use crate::roles::Roles;
@@ -24,15 +24,15 @@ pub(crate) struct Stream<'f, F: Finished> {
 
 impl<'f, F: Finished> Stream<'f, F> {
     /// Begins it: tells what is known before the first row.
-    pub(crate) fn new(host: &'f Host, roles: &'f Roles, known: Known, options: Options, mut out: F) -> Self {
-        out.lost(roles.losses());
+    pub(crate) fn new(host: &'f Host, roles: &'f Roles, known: LearnedFlows, options: Options, mut out: F) -> Self {
+        out.lost(roles.losses.all());
         for r in known.channels.announcements() {
             out.channel(&r);
         }
         let linker = Attribution::new(roles, host.id(), options, out);
         let mut tables = BASE.to_vec();
         tables.extend([Table::SniffedFlow, Table::SniffedExchange]);
-        if linker.needs_wakes() {
+        if roles.needs_wakes() {
             tables.push(Table::Wait);
         }
         Stream {

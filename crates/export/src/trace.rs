@@ -186,7 +186,7 @@ impl<'a> Traces<'a> {
                     |p| self.names.service(&r.spans[p as usize]),
                 );
                 let mut span = self.span(r, s, caller, t, &service);
-                span.side = if caller.exchange.content.queued.is_queued() { Side::Producer } else { Side::Client };
+                span.side = if caller.exchange.content.is_queued() { Side::Producer } else { Side::Client };
                 (span.from_ns, span.to_ns) =
                     self.between(caller.host, caller.exchange.request.began, caller.exchange.reply.ended);
                 span.parent = parent;

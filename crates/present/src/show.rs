@@ -229,7 +229,7 @@ impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Aroun
             evidence: evidence(s),
             hole: hole.unwrap_or_default().to_owned(),
             watched: s.callee.is_some(),
-            queued: e.content.queued.is_queued(),
+            queued: e.content.is_queued(),
             wire: t.wire.zip(s.wire.as_ref()).map(|(legs, w)| WireView {
                 host: names.host(w.host).to_owned(),
                 out_ns: legs.out_ns,

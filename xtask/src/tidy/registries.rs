@@ -3,6 +3,7 @@
 use super::Tree;
 use crate::tables;
 use std::collections::BTreeSet;
+use wakepath_causality::evidence::{Gap, Rule};
 use wakepath_decode::readers::Format;
 use wakepath_protocols::Protocol;
 
@@ -47,17 +48,10 @@ fn made(tree: &Tree, out: &mut Vec<String>) {
     }
 }
 
-/// Every rule's and every hole's name, as it is shown, is explained.
+/// Every rule's and every gap's name, as it is shown, is explained.
 fn evidence(tree: &Tree, out: &mut Vec<String>) {
     let documented: BTreeSet<&str> = first_cells(tree.text(EVIDENCE)).collect();
-    let shown: BTreeSet<&str> = ["Rule::", "Gap::"]
-        .iter()
-        .flat_map(|kind| tree.text(RULES).lines().filter(move |l| l.trim_start().starts_with(kind)))
-        .filter_map(|l| l.split_once("=> \"")?.1.split_once('"').map(|(name, _)| name))
-        .collect();
-    if shown.is_empty() {
-        out.push(format!("{RULES}: no names of rules found there; xtask/src/tidy/registries.rs must look elsewhere"));
-    }
+    let shown: BTreeSet<&str> = Rule::ALL.map(Rule::name).into_iter().chain(Gap::ALL.map(Gap::name)).collect();
     for name in &shown {
         if !documented.contains(name) {
             out.push(format!("{EVIDENCE}: no row `{name}`; {RULES} shows it"));

@@ -221,15 +221,4 @@ impl Steps for Taker<'_> {
         let number = self.processes.get(&task).copied().unwrap_or(u32::MAX - task.0);
         ProcessId::led_by(TaskId(number))
     }
-
-    fn begun(&mut self, _: &Slab, _: ExId, _: MonoNs) {}
-    fn request_progress(&mut self, _: &Slab, _: ExId, _: TaskId, _: MonoNs) {}
-    fn reply_began(&mut self, _: &Slab, _: ExId, _: TaskId, _: MonoNs) {}
-    fn reply_progress(&mut self, _: &Slab, _: ExId, _: TaskId, _: MonoNs) {}
-    fn connecting(&mut self, _: &Slab, _: EndpointId, _: TaskId, _: MonoNs) {}
-    fn unseen_reply(&mut self, _: TaskId, _: MonoNs) {}
-    fn stray_reply(&mut self, _: TaskId, _: MonoNs) {}
-    fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}
-    fn unread(&mut self, _: &Slab, _: ProcessId, _: MonoNs) {}
-    fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 }

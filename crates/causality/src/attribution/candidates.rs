@@ -137,8 +137,8 @@ fn scope(q: &Question, kept: &[Kept]) -> Option<SetId> {
 fn besides(q: &Question) -> Requests {
     let turn = q.worker.map(|w| &w.given);
     let is_of_process = |x: &ExId| q.is_open(*x) && q.facts.state(*x).process == q.process;
-    let given = turn.map_or(&[][..], |t| t.owners()).iter().copied();
-    let at_hand = turn.and_then(|t| t.writes_for()).into_iter().chain(q.current());
+    let given = turn.map_or(&[][..], |t| &t.owners).iter().copied();
+    let at_hand = turn.and_then(|t| t.writes_for).into_iter().chain(q.current());
     let answered = given.clone().filter(|&x| q.is_loop() && q.xs.is_live(x) && !q.is_open(x));
     let maker = q.born_of().filter(|_| q.facts.open(q.process).is_empty());
     let mut found: Requests = given.chain(at_hand).filter(is_of_process).chain(answered).chain(maker).collect();

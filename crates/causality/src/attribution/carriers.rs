@@ -10,55 +10,12 @@ const MARGIN: u64 = 4;
 /// Most threads of a process that are told apart; those beyond are done when they have the answer.
 const THREADS_MAX: usize = 4096;
 
-/// Who has an answer or a job, and since when.
-#[derive(Default)]
-struct AtIt {
-    since: FxHashMap<TaskId, MonoNs>,
-    /// The same in order of time. Some of them are done, or began anew; the last one is not.
-    order: Vec<(MonoNs, TaskId)>,
-}
-
-impl AtIt {
-    fn since(&self, thread: TaskId) -> Option<MonoNs> {
-        self.since.get(&thread).copied()
-    }
-
-    fn begins(&mut self, thread: TaskId, at: MonoNs) {
-        if self.since.len() >= THREADS_MAX && !self.since.contains_key(&thread) {
-            return;
-        }
-        self.since.insert(thread, at);
-        // rows come nearly in order of time
-        let place = self.order.iter().rposition(|o| o.0 <= at).map_or(0, |p| p + 1);
-        self.order.insert(place, (at, thread));
-        self.tidy();
-    }
-
-    fn ends(&mut self, thread: TaskId) -> Option<MonoNs> {
-        let since = self.since.remove(&thread);
-        self.tidy();
-        since
-    }
-
-    /// Since when the last one is at it.
-    fn last(&self) -> Option<MonoNs> {
-        self.order.last().map(|o| o.0)
-    }
-
-    fn tidy(&mut self) {
-        let is_at_it = |since: &FxHashMap<_, _>, o: &(MonoNs, TaskId)| since.get(&o.1) == Some(&o.0);
-        while self.order.pop_if(|o| !is_at_it(&self.since, o)).is_some() {}
-        if self.order.len() > 2 * self.since.len() + 16 {
-            self.order.retain(|o| is_at_it(&self.since, o));
-        }
-    }
-}
-
 /// Those of one process. A thread has left what it got when it sleeps or calls next; that it sleeps shows only when it wakes. Until then
 /// it may still be at it, for a few times as long as any was before.
 #[derive(Default)]
 pub(super) struct Carriers {
-    at_it: AtIt,
+    /// Who has an answer or a job, and since when.
+    at_it: FxHashMap<TaskId, MonoNs>,
     /// Who was ever given a job.
     workers: FxHashSet<TaskId>,
     /// When one had left what it got, last.
@@ -73,20 +30,29 @@ impl Carriers {
     /// A thread reads an answer.
     pub(super) fn heard(&mut self, thread: TaskId, at: MonoNs) {
         self.left = self.left.max(at);
-        self.at_it.begins(thread, at);
+        self.begins(thread, at);
     }
 
-    /// A thread calls.
-    pub(super) fn called(&mut self, thread: TaskId, at: MonoNs) {
-        self.is_done(thread, at);
+    fn begins(&mut self, thread: TaskId, at: MonoNs) {
+        if self.at_it.len() < THREADS_MAX || self.at_it.contains_key(&thread) {
+            self.at_it.insert(thread, at);
+        }
+    }
+
+    /// A thread calls, or slept: it has left what it got.
+    pub(super) fn is_done(&mut self, thread: TaskId, at: MonoNs) {
+        if let Some(heard) = self.at_it.remove(&thread).filter(|_| self.sees_sleeps) {
+            self.left = self.left.max(at);
+            self.longest = self.longest.max(at.0.saturating_sub(heard.0));
+        }
     }
 
     /// A wait of a thread is over. `is_given`: a task that takes requests let it go on, and it takes none itself.
     pub(super) fn waited(&mut self, r: &WaitRow, is_given: bool) {
         self.sees_sleeps = true;
-        match self.at_it.since(r.task).filter(|&heard| r.blocked >= heard) {
+        match self.at_it.get(&r.task).copied().filter(|&heard| r.blocked >= heard) {
             // meanwhile it was at nothing
-            Some(heard) if r.cause == EndedBy::Preempted => self.at_it.begins(r.task, heard.max(r.at)),
+            Some(heard) if r.cause == EndedBy::Preempted => self.begins(r.task, heard.max(r.at)),
             Some(_) => self.is_done(r.task, r.blocked),
             None => {}
         }
@@ -95,14 +61,7 @@ impl Carriers {
         }
         // it goes on with the job, whatever ended a wait amid that
         if r.cause != EndedBy::Preempted && self.workers.contains(&r.task) {
-            self.at_it.begins(r.task, r.at);
-        }
-    }
-
-    fn is_done(&mut self, thread: TaskId, at: MonoNs) {
-        if let Some(heard) = self.at_it.ends(thread).filter(|_| self.sees_sleeps) {
-            self.left = self.left.max(at);
-            self.longest = self.longest.max(at.0.saturating_sub(heard.0));
+            self.begins(r.task, r.at);
         }
     }
 
@@ -113,7 +72,8 @@ impl Carriers {
         }
         let may_take = if self.longest == 0 { u64::MAX } else { self.longest.saturating_mul(MARGIN) };
         // of all that are at it, the one that began last may leave something last
-        let at_it = self.at_it.last().map(|heard| MonoNs(heard.0.saturating_add(may_take).min(at.0.max(heard.0))));
+        let at_it =
+            self.at_it.values().max().map(|heard| MonoNs(heard.0.saturating_add(may_take).min(at.0.max(heard.0))));
         at_it.unwrap_or_default().max(self.left)
     }
 }
@@ -144,23 +104,8 @@ mod tests {
         // without a processor it is not at it
         c.waited(&wait(2, 2010, 5000, EndedBy::Preempted), false);
         assert_eq!(until(&c, 9000), 5200);
-        c.called(TaskId(2), MonoNs(5010));
+        c.is_done(TaskId(2), MonoNs(5010));
         assert_eq!(until(&c, 9000), 5010);
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn the_last_one_at_it_is_found_whatever_ends_or_begins_anew(
-            steps in proptest::collection::vec((0u32..6, 0u64..50, proptest::bool::ANY), 0..200),
-        ) {
-            let mut a = AtIt::default();
-            for (n, (thread, late, ends)) in steps.into_iter().enumerate() {
-                let thread = TaskId(thread);
-                if ends { _ = a.ends(thread) } else { a.begins(thread, MonoNs(10 * n as u64 + late)) }
-                proptest::prop_assert_eq!(a.last(), a.since.values().copied().max());
-                proptest::prop_assert!(a.order.len() <= 2 * a.since.len() + 16);
-            }
-        }
     }
 
     #[test]

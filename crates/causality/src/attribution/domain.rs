@@ -6,7 +6,7 @@ use super::helper::JobStats;
 use super::replies::Replies;
 use super::request_set::RequestSet;
 use crate::exchange::{ExId, is_peer};
-use crate::flags::{Flag, Flags};
+use crate::flags::{Flags, flags};
 use crate::process::listening::Listening;
 use wakepath_model::ids::{EndpointId, MonoNs};
 
@@ -47,19 +47,13 @@ pub(super) struct HeardBack {
     pub(super) at: MonoNs,
 }
 
-/// What is so since the last input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum RestFlag {
-    /// Something of several requests was taken: which of them is gone on with is not known.
-    Mixed,
-    /// A call ended since, or a connection for one: what that set free, another request may have waited for.
-    Answered,
-}
-
-impl Flag for RestFlag {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What is so since the last input.
+    pub(super) enum RestFlag {
+        /// Something of several requests was taken: which of them is gone on with is not known.
+        Mixed,
+        /// A call ended since, or a connection for one: what that set free, another request may have waited for.
+        Answered,
     }
 }
 

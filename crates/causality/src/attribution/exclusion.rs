@@ -4,10 +4,11 @@ use super::bearers::Identifiers;
 use super::facts::Facts;
 use super::request_set::{Candidates, Requests, SHARED_FROM, SetId};
 use super::worker::Worker;
+use crate::client_tasks::Wakeup;
 use crate::conditions::holds;
-use crate::errands::Waking;
 use crate::evidence::{Gap, Missing, Rule, Strength};
 use crate::exchange::{Content, ExId, Slab};
+use crate::lineage::{Basis, Line};
 use crate::process::ProcessId;
 use crate::process::known::Does;
 use crate::roles::Role;
@@ -69,7 +70,7 @@ impl<'q> Question<'q> {
     /// request, as far as is known.
     pub(super) fn asks_again(&self) -> bool {
         let heard = self.facts.domain(self.process).and_then(|d| d.listening.heard(self.flow)).filter(|_| self.awaits);
-        heard.is_some_and(|heard| self.worker.is_some_and(|w| w.given.since() <= heard))
+        heard.is_some_and(|heard| self.worker.is_some_and(|w| w.given.turn.since <= heard))
     }
 
     /// The same as far as is known: what was called before on its connection was not seen.
@@ -121,7 +122,7 @@ impl<'q> Question<'q> {
     pub(super) fn may_be_told_later(&self) -> bool {
         match () {
             // it was told when it was made
-            () if self.is_in_line() || self.is_errand() || self.is_background() => false,
+            () if self.is_in_line() || self.is_woken_by_who_asks() || self.is_background() => false,
             () if self.consumes_since().is_some() => false,
             () if self.facts.open(self.process).is_empty() => self.born_of().is_some(),
             () if self.is_migrating() || self.is_loop() => false,
@@ -131,14 +132,14 @@ impl<'q> Question<'q> {
     }
 
     /// Who woke the task before it sent, or made it, so that they may have asked.
-    pub(super) fn asking(&self) -> impl Iterator<Item = &'q Waking> {
+    pub(super) fn asking(&self) -> impl Iterator<Item = &'q Wakeup> {
         let roles = self.facts.roles;
-        let wakings = self.worker.map_or(&[][..], |w| &w.helper.errand.wakings);
-        wakings.iter().filter(|w| holds("errand.often", roles.errands(self.process, w.way) > 0))
+        let wakeups = self.worker.map_or(&[][..], |w| &w.helper.wakeups.all);
+        wakeups.iter().filter(|w| holds("errand.often", roles.resumed_wakers(self.process, w.way) > 0))
     }
 
     /// Whether it is known who may have asked, be it for a request or for none.
-    pub(super) fn is_errand(&self) -> bool {
+    pub(super) fn is_woken_by_who_asks(&self) -> bool {
         self.asking().next().is_some()
     }
 
@@ -158,6 +159,11 @@ impl<'q> Question<'q> {
         line.is_some_and(|line| self.facts.is_known(line, self.process))
     }
 
+    /// The request for which alone the task works, where that rests on this.
+    pub(super) fn line(&self, basis: Basis) -> Option<Line> {
+        self.facts.made_for(self.task, self.at).filter(|line| line.basis == basis)
+    }
+
     /// Whether the task holds a request, as far as requests stay with the task that took them.
     pub(super) fn holds(&self, x: ExId) -> bool {
         self.role.has(Does::ReplyForOthers) || self.facts.state(x).holder == self.task
@@ -166,7 +172,7 @@ impl<'q> Question<'q> {
     /// A request that the task may still be at: turns alone say that it was answered.
     pub(super) fn answered_by_turn(&self) -> Option<ExId> {
         let turn = &self.worker?.given;
-        let given = if self.is_loop() { turn.owners() } else { &[] };
+        let given = if self.is_loop() { &turn.owners[..] } else { &[] };
         let may_go_on = |x: &ExId| {
             let is_answered = self.facts.is_undelivered(self.xs, *x) && !self.is_open(*x);
             is_answered && self.xs.get(*x).is_by_turn()
@@ -176,7 +182,7 @@ impl<'q> Question<'q> {
 
     /// Whether the kernel receives ahead of the program (io_uring): what it took, and when, is not known.
     pub(super) fn is_ring(&self) -> bool {
-        !holds("turn.not_ahead", !self.facts.roles.is_ring(self.task))
+        !holds("turn.not_ahead", !self.role.has(Does::UseRing))
     }
 
     /// Whether the task is a loop that may have taken up what a thread of its process got for somebody.
@@ -194,7 +200,7 @@ impl<'q> Question<'q> {
             Gap::Turns => Missing::Answers,
             _ if self.is_ring() => Missing::Heard,
             _ if self.is_migrating() => Missing::WhichOfAny,
-            _ if self.is_loop() && self.facts.roles.are_given_inputs() => Missing::WithinLoop,
+            _ if self.is_loop() && self.facts.roles.are_given_inputs => Missing::WithinLoop,
             _ if self.is_loop() => Missing::WhichOfLoop,
             _ => Missing::PickUp,
         }
@@ -205,7 +211,7 @@ impl<'q> Question<'q> {
     /// maker made it.
     pub(super) fn candidates(&self) -> impl Iterator<Item = ExId> {
         let open = self.facts.open(self.process);
-        let given = self.worker.filter(|_| self.is_loop()).map_or(&[][..], |w| w.given.owners());
+        let given = self.worker.filter(|_| self.is_loop()).map_or(&[][..], |w| &w.given.owners);
         let answered = given.iter().copied().filter(|&x| self.xs.is_live(x) && !self.is_open(x));
         let maker = self.born_of().filter(|_| open.is_empty());
         open.iter().copied().chain(answered).chain(maker)
@@ -298,9 +304,9 @@ impl Property {
         match self {
             Property::Open => q.is_open(x),
             Property::Held => q.facts.is_member(x, SetId::Held(q.task)),
-            Property::GivenOrHeld => q.holds(x) || q.worker.is_some_and(|w| w.given.owners().contains(&x)),
+            Property::GivenOrHeld => q.holds(x) || q.worker.is_some_and(|w| w.given.owners.contains(&x)),
             Property::GoesOn if q.is_loop() => {
-                let is_written = q.worker.is_some_and(|w| w.given.writes_for() == Some(x));
+                let is_written = q.worker.is_some_and(|w| w.given.writes_for == Some(x));
                 is_written || !q.is_open(x) || !q.holds(x) || !q.facts.is_waiting(q.xs, x)
             }
             Property::Paired => q.facts.roles.partner(q.process, q.flow) == Some(q.xs.get(x).flow),
@@ -313,6 +319,11 @@ impl Kept {
     /// This request and no other.
     pub(super) fn one(x: ExId) -> Kept {
         Kept { requests: Keeps::These(SmallVec::from_slice(&[x])), own: false, before: false }
+    }
+
+    /// No request: the program itself, or one that is over.
+    pub(super) fn no_request() -> Kept {
+        Kept { requests: Keeps::These(SmallVec::new()), own: true, before: false }
     }
 
     /// All but the program itself.
@@ -360,5 +371,19 @@ pub(super) struct ExclusionRule {
     pub(super) cases: Option<fn(&Question) -> u32>,
 }
 
-/// What excludes is no moment.
-pub(super) const NO_MOMENT: fn(&Question, Option<ExId>) -> MonoNs = |_, _| MonoNs(0);
+impl ExclusionRule {
+    /// A rule that names no link, and whose exclusions are no moments.
+    const fn new(strength: Strength, rank: u8, name: &'static str, keeps: fn(&Question) -> Option<Kept>) -> Self {
+        ExclusionRule { name, says: "", strength, rank, keeps, names: None, seen_at: |_, _| MonoNs(0), cases: None }
+    }
+
+    /// One whose exclusions follow from what was seen.
+    pub(super) const fn shown(rank: u8, name: &'static str, keeps: fn(&Question) -> Option<Kept>) -> Self {
+        ExclusionRule::new(Strength::Shown, rank, name, keeps)
+    }
+
+    /// One whose exclusions rest on a habit.
+    pub(super) const fn habit(rank: u8, name: &'static str, keeps: fn(&Question) -> Option<Kept>) -> Self {
+        ExclusionRule::new(Strength::Habit, rank, name, keeps)
+    }
+}

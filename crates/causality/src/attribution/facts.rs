@@ -1,22 +1,19 @@
 //! What is known of a host's tasks, processes and exchanges up to now: what rules ask.
 
 use super::domain::Domain;
+use super::job::Job;
 use super::request_set::{SHARED_FROM, SetId};
-use super::state::State;
-use super::tenure::Tenure;
+use super::state::{Progress, RequestFlag, State};
 use super::worker::Worker;
-use crate::attribution::state::Progress;
-use crate::attribution::state::RequestFlag;
 use crate::conditions::holds;
-use crate::exchange::ExchangeFlag;
-use crate::exchange::{ExId, Exchange, Slab};
+use crate::exchange::{ExId, ExchangeFlag, Slab};
 use crate::lineage::Lineage;
-use crate::of_tasks::OfTasks;
 use crate::options::Options;
+use crate::per_task::OfTasks;
 use crate::process::ProcessId;
 use crate::process::dials::Dials;
 use crate::process::known::Does;
-use crate::roles::Roles;
+use crate::roles::{HabitId, Roles};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -31,7 +28,7 @@ pub(super) struct Facts<'a> {
     /// What logical tasks were made for.
     pub(super) lineage: Lineage,
     /// What goroutines that take items through channels are at.
-    pub(super) tenures: FxHashMap<TaskId, Tenure>,
+    pub(super) jobs: FxHashMap<TaskId, Job>,
     /// By the leading task of each process.
     pub(super) domains: OfTasks<Domain>,
     pub(super) states: Places<State>,
@@ -54,8 +51,8 @@ impl<'a> Facts<'a> {
         Facts {
             roles,
             tasks: OfTasks::default(),
-            lineage: Lineage::knowing(Arc::clone(roles.births())),
-            tenures: FxHashMap::default(),
+            lineage: Lineage::knowing(Arc::clone(roles.logical_tasks.lineage.births())),
+            jobs: FxHashMap::default(),
             domains: OfTasks::default(),
             states: Places::default(),
             on_flow: FxHashMap::default(),
@@ -164,7 +161,8 @@ impl<'a> Facts<'a> {
 
     /// Whether connections are kept by a process, so that a request that waits for its own may be given another's before.
     pub(super) fn is_pooled(&self, process: ProcessId) -> bool {
-        let may_pool = self.roles.keeps_connections(process) && !self.roles.dials_for_one(process);
+        let may_pool =
+            self.roles.keeps_connections(process) && !self.roles.habits.is_believed(process, HabitId::DialsForOne);
         !holds("waiting.no_pool", !may_pool)
     }
 
@@ -224,14 +222,9 @@ impl<'a> Facts<'a> {
     /// Whether a loop may take up, in its turn, what a thread of its process got for somebody (a client with threads of its own): such a
     /// result lies in memory, and is taken in whichever turn comes.
     pub(super) fn may_take_results(&self, task: TaskId, process: ProcessId, at: MonoNs) -> bool {
-        let left = self.domains.get(process.leader()).map_or(MonoNs(0), |d| d.carriers.until(at));
+        let left = self.domain(process).map_or(MonoNs(0), |d| d.carriers.until(at));
         let takes = |w: &Worker| !w.given.is_isolated() && w.given.may_take_up(left);
         let may = left != MonoNs(0) && self.tasks.get(task).is_some_and(takes);
         !holds("turn.no_result_of_a_thread", !may)
-    }
-
-    /// Whether operations were lost while request `x` can have made a call at `at`.
-    pub(super) fn is_lossy_since(&self, e: &Exchange, at: MonoNs) -> bool {
-        self.roles.is_lossy(e.request.taken, at)
     }
 }

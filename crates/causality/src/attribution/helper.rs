@@ -1,6 +1,6 @@
 //! What a helper did: a task that takes no requests and makes calls for those that others hold.
 
-use crate::errands::Errand;
+use crate::client_tasks::Wakeups;
 use crate::exchange::{ExId, Slab};
 use std::collections::VecDeque;
 use wakepath_model::ids::MonoNs;
@@ -95,7 +95,7 @@ pub(super) struct HelperState {
     /// What it did, in order of time.
     pub(super) marks: VecDeque<(MonoNs, HelperEvent)>,
     /// Who woke it before it sent, as its runtime tells, until the call was looked at.
-    pub(super) errand: Errand,
+    pub(super) wakeups: Wakeups,
 }
 
 impl HelperState {

@@ -3,8 +3,7 @@
 use super::bearers::Identifiers;
 use super::facts::Facts;
 use super::request_set::{CallRange, Candidates, OpenCall, RequestSet, SetId};
-use super::state::{NotedDoubts, OPEN_CALLS_MAX, RequestDoubts, RequestState, State};
-use crate::attribution::state::RequestFlag;
+use super::state::{OPEN_CALLS_MAX, RequestDoubts, RequestFlag, RequestState, State};
 use crate::exchange::{ExId, Exchange, Slab};
 use std::rc::Rc;
 use wakepath_model::ids::TaskId;
@@ -64,7 +63,7 @@ impl Facts<'_> {
 
     /// A request begins.
     pub(super) fn opened(&mut self, xs: &Slab, x: ExId) {
-        if self.roles.are_given_inputs() {
+        if self.roles.are_given_inputs {
             let on_flow = self.on_flow.entry(xs.get(x).flow).or_default();
             on_flow.push(x);
             self.shared_flows += usize::from(on_flow.len() == 2);
@@ -217,16 +216,15 @@ impl Facts<'_> {
         let mut doubts = std::mem::take(&mut self.set_mut(scope).doubts);
         for s in self.states.iter_mut() {
             let is_seated = s.request.memberships[scope.kind()].is_taken() && Self::scopes(s)[scope.kind()] == scope;
-            let RequestState { doubts: RequestDoubts { count: own_count, noted }, memberships, .. } = &mut s.request;
+            let RequestState { doubts: own, memberships, .. } = &mut s.request;
             let membership = &mut memberships[scope.kind()];
             let is_due = is_seated && membership.since < to;
-            if noted.is_none() && !is_due {
+            if own.parts.is_empty() && !is_due {
                 continue;
             }
-            let own = noted.get_or_insert_default();
             let mut count = |from: u64, until: u64| {
                 let (count, calls) = doubts.count(from, until.min(to), OPEN_CALLS_MAX);
-                *own_count += count;
+                own.count += count;
                 own.calls.extend(calls);
             };
             own.parts.iter().filter(|p| p.scope == scope).for_each(|p| count(p.from, p.to));
@@ -268,7 +266,7 @@ impl Facts<'_> {
             let r = &self.state(x).request;
             let was = |p: &CallRange| p.scope == scope && (p.from..p.to).contains(&call.number);
             self.is_member(x, scope) && r.memberships[scope.kind()].since <= call.number
-                || r.doubts.noted.as_ref().is_some_and(|n| n.parts.iter().any(was))
+                || r.doubts.parts.iter().any(was)
         };
         call.candidates.as_ref().is_some_and(|s| s.few.contains(&x) || s.set.is_some_and(of_crowd))
     }
@@ -276,10 +274,7 @@ impl Facts<'_> {
     /// How many calls may be a request's, and the first of them.
     pub(super) fn doubts_of(&mut self, x: ExId) -> (u32, Vec<(Exchange, u32)>) {
         self.note_seats(x);
-        let own = std::mem::take(&mut self.state_mut(x).request.doubts);
-        let Some(noted) = own.noted else { return (own.count, Vec::new()) };
-        let NotedDoubts { mut calls, parts } = *noted;
-        let mut count = own.count;
+        let RequestDoubts { mut count, mut calls, parts } = std::mem::take(&mut self.state_mut(x).request.doubts);
         for part in parts {
             let Some(set) = self.set(part.scope) else { continue };
             let (more, shown) = set.doubts.count(part.from, part.to, OPEN_CALLS_MAX);

@@ -12,25 +12,20 @@ mod exclusion;
 mod facts;
 mod given;
 mod helper;
+mod job;
 mod members;
 mod replies;
 mod request_set;
 mod rules;
-mod sleeps;
 mod state;
 mod steps;
-mod tenure;
 mod unfollowed;
 mod waits;
 mod worker;
 
-use crate::attribution::state::CallFlag;
-use crate::attribution::state::Progress;
-use crate::attribution::state::RequestFlag;
 use crate::conditions;
 use crate::evidence::{Class, Gap, Missing, Rule};
-use crate::exchange::ExchangeFlag;
-use crate::exchange::{ExId, Exchange, Queued, Side, Slab, Wanted};
+use crate::exchange::{ExId, Exchange, ExchangeFlag, Side, Slab};
 use crate::finished::{Calls, Done, Finished, Parent};
 use crate::options::Options;
 use crate::process::ProcessId;
@@ -44,10 +39,11 @@ use facts::Facts;
 use helper::GRACE_NS;
 use request_set::{Candidates, SetId};
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use state::{CallFlag, Progress, RequestFlag};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{HandoverRow, InputKind, InputRow, Life, PollRow, StreamRow, TaskRow};
+use wakepath_model::rows::{AskedFor, HandoverRow, InputKind, InputRow, Life, PollRow, QueuedHow, StreamRow, TaskRow};
 use worker::Worker;
 
 /// How long an exchange whose end only a turn shows is waited for: a bound of memory. It ends at its last byte either way, and what
@@ -183,7 +179,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             }
         }
         if r.what == Life::Exit {
-            self.facts.tenures.remove(&r.task);
+            self.facts.jobs.remove(&r.task);
             let claims = self.facts.claim_lifetime(xs, r.task, r.at);
             self.claim(xs, claims);
         }
@@ -225,11 +221,6 @@ impl<'a, F: Finished> Attribution<'a, F> {
     /// Whether links may rest on what a process was never seen to do.
     fn uses_habits(&self) -> bool {
         !self.facts.options.refuses_habits
-    }
-
-    /// Whether anybody works in a way that wake-ups must explain.
-    pub(crate) fn needs_wakes(&self) -> bool {
-        self.facts.roles.needs_wakes()
     }
 
     /// Keeps the proof of a call that somebody asks about.
@@ -300,7 +291,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         self.facts.state_mut(y).call.flags.set(CallFlag::Counted, is_under_way);
         let r = &mut self.facts.state_mut(x).request;
         // who does what it waits for, or asks to be told of, is not known
-        r.flags.add_if(RequestFlag::Unfollowed, xs.get(y).content.wanted != Wanted::Answer);
+        r.flags.add_if(RequestFlag::Unfollowed, xs.get(y).content.wanted != AskedFor::Answer);
         let is_beyond = r.calls.len() >= CALLS_MAX;
         if !is_beyond {
             r.calls.push(y);
@@ -361,11 +352,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
                 break;
             }
             self.outbox.idle.pop_front();
-            if xs.is_live(x)
-                && !self.facts.state_mut(x).flags.has(Progress::Closed)
-                && !self.facts.state_mut(x).flags.has(Progress::Given)
-                && xs.get(x).reply.ended == at
-            {
+            if self.facts.is_open(xs, x) && self.facts.is_undelivered(xs, x) && xs.get(x).reply.ended == at {
                 self.give(xs, x);
             }
         }
@@ -380,17 +367,16 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         let e = xs.get(y);
         let worker = self.facts.tasks.get(e.request.actor);
-        let is_ungiven = |x: ExId| xs.is_live(x) && !self.facts.state(x).flags.has(Progress::Given);
         let is_unclaimed = |w: &Worker| w.segment.contains(&y);
         (self.facts.roles.role(e.request.actor).has(Does::ReplyForOthers) && worker.is_some_and(is_unclaimed)
-            || worker.and_then(|w| w.born_of).is_some_and(is_ungiven)
+            || worker.and_then(|w| w.born_of).is_some_and(|x| self.facts.is_undelivered(xs, x))
             || self.facts.is_being_completed(xs, y))
             && e.reply.ended.0 + CLAIM_NS > now.0
     }
 
     fn resolve(&mut self, xs: &Slab, y: ExId) {
         if let Some(x) = self.watched(xs.get(y).request.actor, |facts| facts.completed(xs, y))
-            && !self.facts.state_mut(x).flags.has(Progress::Given)
+            && self.facts.is_undelivered(xs, x)
         {
             if self.facts.roles.is_lossy(xs.get(x).request.taken, xs.get(y).reply.ended) {
                 self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::Losses));
@@ -398,7 +384,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
                 self.link(xs, y, x, Rule::Completion);
             }
         }
-        if self.claim_same_reply(xs, y) || self.facts.state_mut(y).call.parent != Some(Parent::Pending) {
+        if self.claim_same_reply(xs, y) || self.facts.state(y).call.parent != Some(Parent::Pending) {
             return;
         }
         // that its task is one to which requests are handed may have shown later
@@ -407,8 +393,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         if let Some(x) = call.candidates.as_ref().and_then(|s| s.only())
             && call.flags.has(CallFlag::OneCandidate)
             && is_handed_work
-            && xs.is_live(x)
-            && !self.facts.state(x).flags.has(Progress::Given)
+            && self.facts.is_undelivered(xs, x)
             && !self.facts.roles.is_lossy(xs.get(x).request.taken, xs.get(y).request.began)
         {
             return self.link(xs, y, x, Rule::Sole);
@@ -418,8 +403,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// Hands an exchange on. A client's goes with the request that made it, where there is one.
     fn give(&mut self, xs: &Slab, x: ExId) {
-        if !xs.is_live(x) || self.facts.state_mut(x).flags.has(Progress::Given) {
-            if xs.is_live(x) && self.facts.state_mut(x).flags.has(Progress::Closed) {
+        if !self.facts.is_undelivered(xs, x) {
+            if xs.is_live(x) && self.facts.state(x).flags.has(Progress::Closed) {
                 self.release(x);
             }
             return;
@@ -428,10 +413,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
         self.facts.reply_stays_unread(xs, x);
         if e.side == Side::Client {
             self.resolve(xs, x);
-            let parent = self.facts.state_mut(x).call.parent;
-            match parent {
+            match self.facts.state(x).call.parent {
                 // goes with its request
-                Some(Parent::Of(p, _)) if xs.is_live(p) && !self.facts.state(p).flags.has(Progress::Given) => {}
+                Some(Parent::Of(p, _)) if self.facts.is_undelivered(xs, p) => {}
                 Some(Parent::Of(..)) => self.hand(xs, e, Vec::new(), Some(Gap::Borders), false, x),
                 Some(Parent::Open(h)) => self.hand(xs, e, Vec::new(), Some(h), false, x),
                 _ => self.hand(xs, e, Vec::new(), None, true, x),
@@ -444,7 +428,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         let mut with = Vec::with_capacity(calls.len());
         for y in calls {
-            let Some(Parent::Of(p, rule)) = self.facts.state_mut(y).call.parent else { continue };
+            let Some(Parent::Of(p, rule)) = self.facts.state(y).call.parent else { continue };
             if p != x {
                 continue;
             }
@@ -452,7 +436,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             with.push((xs.get(y).clone(), rule));
             self.tally.calls.linked += 1;
             self.facts.state_mut(y).flags.add(Progress::Given);
-            if self.facts.state_mut(y).flags.has(Progress::Closed) {
+            if self.facts.state(y).flags.has(Progress::Closed) {
                 self.release(y);
             }
         }
@@ -489,7 +473,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             () if exchange.is(ExchangeFlag::UnclearBorders) => Some(Gap::Borders),
             () if s.request.flags.has(RequestFlag::Overflow) => Some(Gap::Borders),
             () if s.request.flags.has(RequestFlag::Unclear) => Some(Gap::Borders),
-            () if s.request.flags.has(RequestFlag::Unfollowed) || exchange.content.queued == Queued::Relayed => {
+            () if s.request.flags.has(RequestFlag::Unfollowed) || exchange.content.queued == QueuedHow::Relayed => {
                 Some(Gap::Unfollowed)
             }
             () if exchange.client.is_work_unknown => Some(Gap::ClientLeft),
@@ -532,7 +516,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         for side in [Side::Server, Side::Client] {
             for &x in &all {
-                if xs.is_live(x) && !self.facts.state_mut(x).flags.has(Progress::Released) && xs.get(x).side == side {
+                if xs.is_live(x) && !self.facts.state(x).flags.has(Progress::Released) && xs.get(x).side == side {
                     self.give(xs, x);
                 }
             }

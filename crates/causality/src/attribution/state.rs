@@ -3,7 +3,7 @@
 use super::request_set::{CallRange, Candidates, Membership, OpenCall, SetId};
 use crate::exchange::ExId;
 use crate::finished::Parent;
-use crate::flags::{Flag, Flags};
+use crate::flags::{Flags, flags};
 use crate::process::ProcessId;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -14,23 +14,17 @@ pub(super) const REFUSALS_MAX: usize = 16;
 /// Most calls kept of those that may be a request's.
 pub(super) const OPEN_CALLS_MAX: usize = 8;
 
-/// How far the linker is done with an exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Progress {
-    /// It is over.
-    Closed,
-    /// Handed on already, as it was then.
-    Given,
-    /// Its place was given back.
-    Released,
-    /// Its reply began, and none of the bytes after the head were read.
-    ReplyUnread,
-}
-
-impl Flag for Progress {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// How far the linker is done with an exchange.
+    pub(super) enum Progress {
+        /// It is over.
+        Closed,
+        /// Handed on already, as it was then.
+        Given,
+        /// Its place was given back.
+        Released,
+        /// Its reply began, and none of the bytes after the head were read.
+        ReplyUnread,
     }
 }
 
@@ -47,25 +41,19 @@ pub(super) struct State {
     pub(super) call: CallState,
 }
 
-/// What is so of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum RequestFlag {
-    /// It made more of them than are kept.
-    Overflow,
-    /// What it did may be among what was lost.
-    Lossy,
-    /// It asked another process in a way that is not followed.
-    Unfollowed,
-    /// It was an isolated input, and nothing was done for it before the next poll.
-    PutOff,
-    /// It asked for something that cannot be shown: where that begins and ends is not known.
-    Unclear,
-}
-
-impl Flag for RequestFlag {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What is so of a request.
+    pub(super) enum RequestFlag {
+        /// It made more of them than are kept.
+        Overflow,
+        /// What it did may be among what was lost.
+        Lossy,
+        /// It asked another process in a way that is not followed.
+        Unfollowed,
+        /// It was an isolated input, and nothing was done for it before the next poll.
+        PutOff,
+        /// It asked for something that cannot be shown: where that begins and ends is not known.
+        Unclear,
     }
 }
 
@@ -93,7 +81,7 @@ impl RequestState {
     pub(super) fn note(&mut self, part: CallRange, is_lossy: bool) {
         self.flags.add_if(RequestFlag::Lossy, is_lossy);
         if part.from < part.to {
-            self.doubts.noted.get_or_insert_default().parts.push(part);
+            self.doubts.parts.push(part);
         }
     }
 }
@@ -103,13 +91,7 @@ impl RequestState {
 pub(super) struct RequestDoubts {
     /// How many are noted at the request itself.
     pub(super) count: u32,
-    pub(super) noted: Option<Box<NotedDoubts>>,
-}
-
-/// Those of them that are told one by one, or stand in a list.
-#[derive(Default)]
-pub(super) struct NotedDoubts {
-    /// The first of those that are noted at the request itself.
+    /// The first of those.
     pub(super) calls: Vec<Rc<OpenCall>>,
     /// Those that are noted at sets which it left.
     pub(super) parts: Vec<CallRange>,
@@ -119,40 +101,31 @@ impl RequestDoubts {
     /// It may have made a call.
     pub(super) fn add(&mut self, call: Rc<OpenCall>) {
         self.count += 1;
-        let calls = &mut self.noted.get_or_insert_default().calls;
-        if calls.len() < OPEN_CALLS_MAX {
-            calls.push(call);
+        if self.calls.len() < OPEN_CALLS_MAX {
+            self.calls.push(call);
         }
     }
 
     /// Another made a call that was noted here.
     pub(super) fn resolve(&mut self, call: ExId) {
         self.count = self.count.saturating_sub(1);
-        if let Some(noted) = &mut self.noted {
-            noted.calls.retain(|c| c.call != call);
-        }
+        self.calls.retain(|c| c.call != call);
     }
 }
 
-/// What is so of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum CallFlag {
-    /// It counts as outstanding of its request.
-    Counted,
-    /// Its process closed the connection: no task waits for the rest of the reply.
-    GivenUp,
-    /// It was made by a helper while its process had but one request open, and not of the helper's own accord.
-    OneCandidate,
-    /// Something of its reply was read.
-    Replied,
-    /// Who made it slept until that task woke it, and had no other call under way.
-    SleptFor,
-}
-
-impl Flag for CallFlag {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What is so of a call.
+    pub(super) enum CallFlag {
+        /// It counts as outstanding of its request.
+        Counted,
+        /// Its process closed the connection: no task waits for the rest of the reply.
+        GivenUp,
+        /// It was made by a helper while its process had but one request open, and not of the helper's own accord.
+        OneCandidate,
+        /// Something of its reply was read.
+        Replied,
+        /// Who made it slept until that task woke it, and had no other call under way.
+        SleptFor,
     }
 }
 

@@ -6,21 +6,18 @@ use super::facts::Facts;
 use super::helper::{HelperEvent, Woken};
 use super::request_set::{Candidates, SetId};
 use super::rules::sole::is_asked_by_one;
-use super::state::{REFUSALS_MAX, State};
+use super::state::{CallFlag, Progress, REFUSALS_MAX, RequestFlag, State};
 use super::{Attribution, CALLS_MAX};
-use crate::attribution::state::CallFlag;
-use crate::attribution::state::Progress;
-use crate::attribution::state::RequestFlag;
 use crate::conditions::{self, holds};
 use crate::evidence::{Gap, Rule};
-use crate::exchange::ExchangeFlag;
-use crate::exchange::{ExId, More, Side, Sign, Slab, Steps};
+use crate::exchange::{ExId, ExchangeFlag, More, Side, Sign, Slab, Steps};
 use crate::finished::{Finished, Parent, Refused};
 use crate::flags::Flags;
 use crate::lineage::Basis;
 use crate::process::ProcessId;
 use crate::process::known::Does;
 use crate::proof::Outcome;
+use crate::roles::HabitId;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 impl<F: Finished> Attribution<'_, F> {
@@ -43,10 +40,9 @@ impl<F: Finished> Attribution<'_, F> {
             Parent::Of(p, rule) => {
                 self.facts.state_mut(x).call.parent = None;
                 self.link(xs, x, p, rule);
+                self.was_handed_work(task, rule);
                 if rule == Rule::Handoff {
-                    let w = self.facts.tasks.or_default(task);
-                    w.helper.is_handed_work = true;
-                    w.segment.push(x);
+                    self.facts.tasks.or_default(task).segment.push(x);
                 }
             }
             Parent::Pending | Parent::Open(_) => {
@@ -63,9 +59,31 @@ impl<F: Finished> Attribution<'_, F> {
             Parent::Root => {}
         }
     }
-}
 
-impl<F: Finished> Attribution<'_, F> {
+    /// A request's task set a helper going before: others may, too.
+    fn was_handed_work(&mut self, task: TaskId, rule: Rule) {
+        if rule == Rule::Handoff {
+            self.facts.tasks.or_default(task).helper.is_handed_work = true;
+        }
+    }
+
+    /// Something was done that cannot be shown: whosever it was, or may have been, is not whole.
+    fn lacks(&mut self, parent: Parent, candidates: &Candidates, what: RequestFlag) {
+        match parent {
+            Parent::Of(x, _) => self.facts.state_mut(x).request.flags.add(what),
+            _ => self.facts.doubt_unseen(candidates),
+        }
+    }
+
+    /// Calls of a task that its next reply would have claimed stay open: that was for a request which was not seen.
+    fn leave_open(&mut self, task: TaskId, gap: Gap) {
+        let segment = self.facts.tasks.get_mut(task).map(|w| std::mem::take(&mut w.segment)).unwrap_or_default();
+        for y in segment {
+            let parent = &mut self.facts.state_mut(y).call.parent;
+            *parent = if *parent == Some(Parent::Pending) { Some(Parent::Open(gap)) } else { *parent };
+        }
+    }
+
     /// Who made call `y`, of which `task` sends something now.
     fn decide_call(&self, xs: &Slab, y: ExId, task: TaskId, flow: EndpointId, at: MonoNs) -> (Parent, Candidates) {
         let ask = || Question::new(&self.facts, xs, task, at).on(flow).carrying(&xs.get(y).content);
@@ -106,10 +124,10 @@ impl<F: Finished> Attribution<'_, F> {
     fn request_begun(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
         self.facts.lineage.took(xs, x);
-        if let Some(task) = self.facts.roles.answerer(e) {
+        if let Some(task) = self.facts.roles.logical_tasks.answerer(e) {
             self.facts.lineage.answers(xs, x, task);
         }
-        if let Some(head) = self.facts.roles.head(e) {
+        if let Some(head) = self.facts.roles.logical_tasks.head(e) {
             self.facts.lineage.leads(x, head);
         }
         self.facts.opened(xs, x);
@@ -146,12 +164,12 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return self.request_begun(xs, x, at);
         }
         self.tally.calls.begun += 1;
-        self.facts.domain_mut(process).carriers.called(e.request.task, at);
+        self.facts.domain_mut(process).carriers.is_done(e.request.task, at);
         let task = e.request.actor;
         if self.is_asked(e) {
             conditions::watch();
         }
-        self.facts.meets_errand(e);
+        self.facts.drop_old_wakeups(e);
         self.facts.tasks.or_default(task).called = at;
         let dial = self.facts.dialled(xs, e.flow);
         // what a connection was made for need not be what the loop is at when it can be used
@@ -186,7 +204,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         };
         self.prove(xs, x, flow, at, outcome);
         self.facts.domain_mut(process).listening.asks(e.flow, e.awaits());
-        self.facts.did_errand(task);
+        self.facts.drop_wakeups(task);
         self.facts.state_mut(x).call.parent = Some(parent);
         if parent == Parent::Open(Gap::Ambiguous) {
             self.facts.doubted_at_rest(xs, x, process);
@@ -245,12 +263,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             }
             // what is of no request is in no path
             (_, Parent::Root) if is_same_actor => More::OfIt,
-            (_, Parent::Of(x, _)) => {
-                self.facts.state_mut(x).request.flags.add(RequestFlag::Unclear);
-                More::Unknown
-            }
             _ => {
-                self.facts.doubt_unseen(&candidates);
+                self.lacks(parent, &candidates, RequestFlag::Unclear);
                 More::Unknown
             }
         }
@@ -292,11 +306,13 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     }
 
     fn reply_progress(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) {
-        if xs.get(y).is(ExchangeFlag::Internal) {
+        let e = xs.get(y);
+        if e.is(ExchangeFlag::Internal) {
             return;
         }
-        if xs.get(y).side != Side::Client {
-            if xs.get(y).is(ExchangeFlag::OpenEnded) {
+        let process = self.facts.roles.process_of(task);
+        if e.side != Side::Client {
+            if e.is(ExchangeFlag::OpenEnded) {
                 self.outbox.idle.push_back((at, y));
             }
             // more of a partial reply: what came between its parts was for it, and no later reply may claim it
@@ -312,38 +328,34 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         call.reply_task = task;
         let parent = call.parent;
         if let Some(Parent::Of(x, _)) = parent
-            && xs.get(y).is_by_direction()
+            && e.is_by_direction()
             && Facts::is_implicitly_ended(xs, y)
         {
             // nothing but the next one on its flow will tell that it was over, and its request may go on before
             self.no_longer_outstanding(xs, y, x);
         }
-        let of = match parent {
-            Some(Parent::Of(x, _)) => Some(x).filter(|&x| self.facts.is_open(xs, x)),
-            _ => None,
-        };
-        self.facts.took_at_rest(task, xs.get(y).flow, of);
-        self.facts.answered_at_rest(self.facts.roles.process_of(task));
-        // what a request waits for, it may ask for until it comes
-        if xs.get(y).awaits() && of.is_none() {
-            self.facts.domain_mut(xs.get(y).process).listening.hears(xs.get(y).flow, at);
-        }
-        // no task goes on with what a consumer gets
-        if xs.get(y).awaits() && self.facts.roles.consumes_since(task).is_none() {
-            self.is_notified(xs, y, self.facts.roles.process_of(task), at);
-        }
-        // whatever else it does: a pool's thread may reply to some, and in nobody's name it may have made no call
-        if !self.facts.roles.role(task).has(Does::Take) {
-            let process = self.facts.roles.process_of(task);
-            self.facts.domain_mut(process).carriers.heard(xs.get(y).reply.task, at);
-        }
         let made_by = match parent {
             Some(Parent::Of(x, _)) if xs.is_live(x) => Some(x),
             _ => None,
         };
+        let of = made_by.filter(|&x| self.facts.is_open(xs, x));
+        self.facts.took_at_rest(task, e.flow, of);
+        self.facts.answered_at_rest(process);
+        // what a request waits for, it may ask for until it comes
+        if e.awaits() && of.is_none() {
+            self.facts.domain_mut(e.process).listening.hears(e.flow, at);
+        }
+        // no task goes on with what a consumer gets
+        if e.awaits() && self.facts.roles.consumes_since(task).is_none() {
+            self.is_notified(xs, y, process, at);
+        }
+        // whatever else it does: a pool's thread may reply to some, and in nobody's name it may have made no call
+        if !self.facts.roles.role(task).has(Does::Take) {
+            self.facts.domain_mut(process).carriers.heard(e.reply.task, at);
+        }
         let is_known = made_by.is_some() || parent == Some(Parent::Root);
         let w = self.facts.tasks.or_default(task);
-        w.given.heard(xs.get(y).flow, made_by, is_known);
+        w.given.heard(e.flow, made_by, is_known);
         if let Some(x) = of {
             self.take_input(xs, x, task, at);
         } else {
@@ -419,7 +431,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
         let process = self.facts.roles.process_of(task);
-        let is_asked = || self.uses_habits() && self.facts.roles.dials_when_asked(process);
+        let is_asked = || self.uses_habits() && self.facts.roles.habits.is_believed(process, HabitId::DialsWhenAsked);
         if !holds("owner.nobody_was_accepted", !self.facts.awaits_requests(task) || is_asked()) {
             // it may be for who was accepted, whose request is still to come
             self.facts.dials(flow, task, None, at);
@@ -432,9 +444,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         match self.decide(xs, task, flow, at).0 {
             Parent::Of(x, rule) => {
-                if rule == Rule::Handoff {
-                    self.facts.tasks.or_default(task).helper.is_handed_work = true;
-                }
+                self.was_handed_work(task, rule);
                 self.facts.dials(flow, task, Some(x), at);
             }
             Parent::Open(_) | Parent::Root => self.facts.dials(flow, task, None, at),
@@ -465,23 +475,15 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     }
 
     fn unseen_reply(&mut self, task: TaskId, _: MonoNs) {
-        let segment = self.facts.tasks.get_mut(task).map(|w| std::mem::take(&mut w.segment)).unwrap_or_default();
-        for y in segment {
-            if self.facts.state_mut(y).call.parent == Some(Parent::Pending) {
-                self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::BeforeRecording));
-            }
-        }
+        self.leave_open(task, Gap::BeforeRecording);
     }
 
     fn stray_reply(&mut self, task: TaskId, _: MonoNs) {
         // what it did until now was for the request that it answers
-        let Some(w) = self.facts.tasks.get_mut(task) else { return };
-        w.helper.woken = Woken::Unknown;
-        w.leave_fragment();
-        for y in std::mem::take(&mut w.segment) {
-            if self.facts.state_mut(y).call.parent == Some(Parent::Pending) {
-                self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::Losses));
-            }
+        if let Some(w) = self.facts.tasks.get_mut(task) {
+            w.helper.woken = Woken::Unknown;
+            w.leave_fragment();
+            self.leave_open(task, Gap::Losses);
         }
     }
 
@@ -494,10 +496,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         // a call that cannot be shown: whoever made it is not whole
         let (parent, candidates) = self.decide(xs, task, EndpointId(0), at);
-        match parent {
-            Parent::Of(x, _) => self.facts.state_mut(x).request.flags.add(RequestFlag::Unclear),
-            _ => self.facts.doubt_unseen(&candidates),
-        }
+        self.lacks(parent, &candidates, RequestFlag::Unclear);
     }
 
     fn unfollowed(&mut self, xs: &Slab, task: TaskId, at: MonoNs) {
@@ -505,10 +504,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return;
         }
         let (parent, candidates) = self.decide(xs, task, EndpointId(0), at);
-        match parent {
-            Parent::Of(x, _) => self.facts.state_mut(x).request.flags.add(RequestFlag::Unfollowed),
-            _ => self.facts.doubt_unseen(&candidates),
-        }
+        self.lacks(parent, &candidates, RequestFlag::Unfollowed);
     }
 
     fn unread(&mut self, xs: &Slab, process: ProcessId, at: MonoNs) {

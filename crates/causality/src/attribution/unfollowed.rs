@@ -24,7 +24,7 @@ impl<F: Finished> Attribution<'_, F> {
 
     /// Whether a request put something into a queue before a moment.
     fn has_put_before(&self, xs: &Slab, x: ExId, at: MonoNs) -> bool {
-        let is_put = |&y: &ExId| xs.is_live(y) && xs.get(y).content.queued.is_queued() && xs.get(y).request.began < at;
+        let is_put = |&y: &ExId| xs.is_live(y) && xs.get(y).content.is_queued() && xs.get(y).request.began < at;
         self.facts.state(x).request.calls.iter().any(is_put)
     }
 
@@ -46,7 +46,7 @@ impl<F: Finished> Attribution<'_, F> {
             xs.is_live(y) && (xs.get(y).request.began < taken || is_own())
         };
         let is_news = |w: &Worker| {
-            let is_told = w.given.since() <= told && w.given.is_nothing_of(x, at);
+            let is_told = w.given.turn.since <= told && w.given.is_nothing_of(x, at);
             is_told && w.unknown_call.is_none_or(is_none_of_its)
         };
         let is_since = told > taken && self.facts.roles.role(task).is_loop();

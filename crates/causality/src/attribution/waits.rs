@@ -53,7 +53,7 @@ impl<F: Finished> Attribution<'_, F> {
                 return;
             }
             // it may have been waiting for what the other did for it
-            self.facts.saw_waking(r, x);
+            self.facts.saw_wakeup(r, x);
             return;
         }
         // nor does it say for whom a helper goes on

@@ -3,7 +3,7 @@
 use super::direction::{Direction, Span};
 use super::opening::Opening;
 use super::record::Side;
-use crate::flags::{Flag, Flags};
+use crate::flags::{Flags, flags};
 use crate::process::ProcessId;
 use crate::slab::ExId;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,33 +32,27 @@ pub(crate) fn is_peer(flow: EndpointId) -> bool {
     flow.0 < NO_SOCKET && flow.0 & PEER_BIT != 0
 }
 
-/// What is so of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum FlowFlag {
-    /// Its exchanges are made by messages; else by direction.
-    ByMessages,
-    /// Its messages overlap, and bytes of none lie between them.
-    Interleaves,
-    /// It is older than the recording.
-    Older,
-    /// A request was seen on it.
-    Requested,
-    /// Replies passed since the last request whose operations were not recorded.
-    MissedReply,
-    /// Messages were missed: what is whose is not known until the flow ends.
-    UnclearBorders,
-    /// Several requests use it at once, and its protocol is not known: which reply is whose is not known.
-    Shared,
-    /// Turns alone pair its messages, and its server also says something unasked: what answers what is not known.
-    Unpaired,
-    /// It was over before what is told of it now.
-    Over,
-}
-
-impl Flag for FlowFlag {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What is so of a flow.
+    pub(super) enum FlowFlag {
+        /// Its exchanges are made by messages; else by direction.
+        ByMessages,
+        /// Its messages overlap, and bytes of none lie between them.
+        Interleaves,
+        /// It is older than the recording.
+        Older,
+        /// A request was seen on it.
+        Requested,
+        /// Replies passed since the last request whose operations were not recorded.
+        MissedReply,
+        /// Messages were missed: what is whose is not known until the flow ends.
+        UnclearBorders,
+        /// Several requests use it at once, and its protocol is not known: which reply is whose is not known.
+        Shared,
+        /// Turns alone pair its messages, and its server also says something unasked: what answers what is not known.
+        Unpaired,
+        /// It was over before what is told of it now.
+        Over,
     }
 }
 
@@ -119,21 +113,15 @@ pub(super) struct Unread {
     pub(super) total_ns: u64,
 }
 
-/// What is so of the use of an end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum UsageFlag {
-    /// That closed the descriptor.
-    Closed,
-    /// It was announced: its addresses and side are as known as they will be.
-    Announced,
-    /// Two ports: of a connection by TCP, or of datagrams.
-    Ports,
-}
-
-impl Flag for UsageFlag {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What is so of the use of an end.
+    enum UsageFlag {
+        /// That closed the descriptor.
+        Closed,
+        /// It was announced: its addresses and side are as known as they will be.
+        Announced,
+        /// Two ports: of a connection by TCP, or of datagrams.
+        Ports,
     }
 }
 
@@ -169,6 +157,11 @@ pub(super) struct Ep {
 }
 
 impl Ep {
+    /// Whether something is so of its flow.
+    pub(super) fn is(&self, flag: FlowFlag) -> bool {
+        self.traits.flags.has(flag)
+    }
+
     fn paused(&mut self) {
         const STAYS: [FlowFlag; 4] =
             [FlowFlag::ByMessages, FlowFlag::Interleaves, FlowFlag::Shared, FlowFlag::Unpaired];
@@ -211,8 +204,9 @@ impl Ep {
 
     /// An operation that moved bytes; `goes_on`: with those of the one before it, if that was the same task's.
     pub(super) fn push_span(&mut self, r: &OpRow, is_request: bool, goes_on: bool) {
+        let is_explained = self.is(FlowFlag::ByMessages) && !self.is(FlowFlag::Interleaves);
         let direction = if is_request { &mut self.requests } else { &mut self.replies };
-        if self.traits.flags.has(FlowFlag::ByMessages) && !self.traits.flags.has(FlowFlag::Interleaves) {
+        if is_explained {
             // so that one stays, for which there is room without asking for memory
             direction.forget_explained();
         }
@@ -279,11 +273,11 @@ struct Gone {
 impl Ep {
     /// Whether its messages overlap, or may, since none was told yet.
     pub(super) fn may_interleave(&self) -> bool {
-        self.traits.flags.has(FlowFlag::Interleaves) || self.last_begun.is_none()
+        self.is(FlowFlag::Interleaves) || self.last_begun.is_none()
     }
 
-    /// An operation of a server: when it told its client something, and how long its reply had to wait for a client that had not read what came before. That ended
-    /// when more of it could be sent.
+    /// An operation of a server: when it told its client something, and how long its reply had to wait for a client that had not read what
+    /// came before. That ended when more of it could be sent.
     pub(super) fn sends_to_reader(&mut self, r: &OpRow, sent: bool) {
         if !sent {
             self.unread.since = None;
@@ -341,7 +335,7 @@ impl Ends {
         if self.gone.len() == GONE_KEPT {
             self.gone.pop_front();
         }
-        let (is_client, messages) = (ep.side == Some(Side::Client), ep.traits.flags.has(FlowFlag::ByMessages));
+        let (is_client, messages) = (ep.side == Some(Side::Client), ep.is(FlowFlag::ByMessages));
         self.gone.push_back(Gone { flow, at, is_client, messages });
         if let Some(ports) = ep.other.ports.filter(|p| self.to_itself.get(&**p) == Some(&flow)) {
             self.to_itself.remove(&*ports);

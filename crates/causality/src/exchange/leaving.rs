@@ -7,11 +7,9 @@
 //! - Of others no row tells. They are waited for as long as the process ever worked on a request, and their paths say that what they
 //!   did then is not known.
 
-use super::ends::Ep;
-use super::{Engine, Steps};
-use crate::exchange::ExchangeFlag;
-use crate::exchange::ends::FlowFlag;
-use crate::exchange::record::{Answered, Side};
+use super::ends::{Ep, FlowFlag};
+use super::record::{Answered, Side};
+use super::{Engine, ExchangeFlag, Steps};
 use crate::process::ProcessId;
 use crate::slab::ExId;
 use rustc_hash::FxHashMap;
@@ -112,7 +110,7 @@ impl<S: Steps> Engine<S> {
         let moved = ep.replies.spans.last().filter(|s| s.end > ep.replies.explained_to);
         let (Some(moved), [x]) = (moved, &ep.open[..]) else { return false };
         let e = self.xs.get_mut(*x);
-        let is_unseen = UNSEEN.contains(&moved.syscall) && !ep.traits.flags.has(FlowFlag::Interleaves);
+        let is_unseen = UNSEEN.contains(&moved.syscall) && !ep.is(FlowFlag::Interleaves);
         if e.reply.start != OPEN || e.is_by_direction() || moved.entry < e.request.taken || !is_unseen {
             return false;
         }

@@ -1,19 +1,20 @@
 //! Exchanges where the protocol is known: its messages make them.
 
 use super::direction::Span;
-use super::ends::{Early, Replied};
-use super::record::{Asked, By, Content, Exchange, ExchangeFlag, Queued, Side, Wanted};
+use super::ends::{Early, FlowFlag, Replied};
+use super::record::{Asked, Content, Exchange, ExchangeFlag, Side};
 use super::{Engine, Said, Steps};
-use crate::exchange::ends::FlowFlag;
 use crate::slab::ExId;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Failed, MessageEndHow, MessageEndRow, MessageRole, MessageRow, OPEN, message_flag};
+use wakepath_model::rows::{
+    AnsweredBy, AskedFor, Failed, MessageEndHow, MessageEndRow, MessageRole, MessageRow, OPEN, QueuedHow, message_flag,
+};
 
 /// What a request's message says, and the operations that moved its first byte and the last of its head.
 fn asked(r: &MessageRow, side: Side, first: Option<Span>, last: Option<Span>) -> Exchange {
     let mut e = Exchange::of_request(r.flow, side, r.start, r.end);
-    e.by = if r.flags & message_flag::BY_TURN != 0 { By::Turn } else { By::Message };
+    e.by = if r.flags & message_flag::BY_TURN != 0 { AnsweredBy::Turn } else { AnsweredBy::Message };
     e.request = Asked {
         arrived: first.map_or(MonoNs(0), |s| s.arrived),
         received_to: last.map_or(0, |s| s.end),
@@ -27,14 +28,14 @@ fn asked(r: &MessageRow, side: Side, first: Option<Span>, last: Option<Span>) ->
         target: r.target,
         detail: r.detail,
         queued: match () {
-            () if r.flags & message_flag::RELAYED != 0 => Queued::Relayed,
-            () if r.flags & message_flag::QUEUED != 0 => Queued::Left,
-            () => Queued::No,
+            () if r.flags & message_flag::RELAYED != 0 => QueuedHow::Relayed,
+            () if r.flags & message_flag::QUEUED != 0 => QueuedHow::Left,
+            () => QueuedHow::No,
         },
         wanted: match () {
-            () if r.flags & message_flag::AWAITS != 0 => Wanted::Event,
-            () if r.flags & message_flag::SUBSCRIBES != 0 => Wanted::Messages,
-            () => Wanted::Answer,
+            () if r.flags & message_flag::AWAITS != 0 => AskedFor::Event,
+            () if r.flags & message_flag::SUBSCRIBES != 0 => AskedFor::Messages,
+            () => AskedFor::Answer,
         },
         witness: (r.witness_kind, r.witness),
         identifier: r.identifier,
@@ -55,9 +56,9 @@ impl<S: Steps> Engine<S> {
             // what it said now tells which side it is, and so what that operation moved
             if sent == (side == Side::Client) { ep.requests.spans.push(last) } else { ep.replies.spans.push(last) }
         }
-        let has_unclear_borders = ep.traits.flags.has(FlowFlag::UnclearBorders);
+        let has_unclear_borders = ep.is(FlowFlag::UnclearBorders);
         if early.is_some() {
-            self.sides.learn(r.flow, Some(side));
+            self.sides.insert(r.flow, Some(side));
         }
         if has_unclear_borders {
             return;
@@ -68,7 +69,7 @@ impl<S: Steps> Engine<S> {
         let Some(ep) = self.eps.get_mut(&r.flow) else { return };
         let by_turn = r.flags & message_flag::BY_TURN != 0;
         let is_named = r.witness_kind.names_exchange();
-        if ep.traits.flags.has(FlowFlag::Unpaired) && !is_named {
+        if ep.is(FlowFlag::Unpaired) && !is_named {
             ep.replies.forget_before(r.start);
             ep.replies.explained_to = if r.end == OPEN { r.start } else { r.end };
             return;
@@ -97,16 +98,16 @@ impl<S: Steps> Engine<S> {
             }
         }
         ep.replies.explained_to = if r.end == OPEN { r.start } else { r.end };
-        let (met, interleaves) = (ep.traits.flags.has(FlowFlag::Older), ep.traits.flags.has(FlowFlag::Interleaves));
+        let (is_older, interleaves) = (ep.is(FlowFlag::Older), ep.is(FlowFlag::Interleaves));
         let (task, reached) =
             (spans.last().map_or(TaskId::UNKNOWN, |s| s.actor), spans.iter().map(|s| s.end).max().unwrap_or(r.start));
         let Some(x) = found else {
-            if side == Side::Client && interleaves && !met {
+            if side == Side::Client && interleaves && !is_older {
                 // the answer to a call that was not seen
                 self.steps.unclear(&self.xs, side, task, r.at);
             }
             if side == Side::Server {
-                if met { self.steps.unseen_reply(task, r.at) } else { self.steps.stray_reply(task, r.at) }
+                if is_older { self.steps.unseen_reply(task, r.at) } else { self.steps.stray_reply(task, r.at) }
             }
             return;
         };
@@ -123,7 +124,7 @@ impl<S: Steps> Engine<S> {
     /// before the first request may answer one from before the recording.
     fn message_unasked(&mut self, r: &MessageRow) {
         let Some(ep) = self.eps.get(&r.flow).filter(|_| r.role == MessageRole::Unsolicited) else { return };
-        let may_answer = ep.traits.flags.has(FlowFlag::Older) && !ep.traits.flags.has(FlowFlag::Requested);
+        let may_answer = ep.is(FlowFlag::Older) && !ep.is(FlowFlag::Requested);
         let (process, is_clients) = (self.steps.process_of(ep.user()), ep.side == Some(Side::Client));
         if r.flags & message_flag::BY_TURN != 0 && !may_answer {
             self.steps.pushed(process, if r.sent == 1 { Side::Server } else { Side::Client });
@@ -171,13 +172,12 @@ impl<S: Steps> Engine<S> {
         let flow = r.flow;
         let Some(ep) = self.eps.get_mut(&flow) else { return };
         // what lies between the last message and this one is told by none
-        let interleaves = ep.traits.flags.has(FlowFlag::Interleaves);
+        let interleaves = ep.is(FlowFlag::Interleaves);
         // what came before the loss in the same operation does not end it
         let was_unframed = ep.traits.unframed.is_some(); // then whoever sent it is in doubt already
         ep.traits.unframed = ep.traits.unframed.filter(|&since| r.at <= since);
         let is_new = !interleaves && !was_unframed;
-        let skipped =
-            ep.traits.flags.has(FlowFlag::ByMessages) && is_new && (1..r.start).contains(&ep.requests.explained_to);
+        let skipped = ep.is(FlowFlag::ByMessages) && is_new && (1..r.start).contains(&ep.requests.explained_to);
         let (task, at) = ep.requested;
         // a request whose end is open explains all that comes until it is known
         ep.requests.explained_to = r.end;
@@ -250,7 +250,7 @@ impl<S: Steps> Engine<S> {
         } else if one_way && r.end != OPEN {
             self.close(flow, x, at, true);
         }
-        if self.eps.get(&flow).is_some_and(|ep| ep.traits.flags.has(FlowFlag::Over)) {
+        if self.eps.get(&flow).is_some_and(|ep| ep.is(FlowFlag::Over)) {
             self.met_its_end(flow, r.at);
         }
     }
@@ -262,16 +262,13 @@ impl<S: Steps> Engine<S> {
             return true;
         }
         let mut owed = ep.open.iter().copied().filter(|&x| self.xs.get(x).is_owed());
-        match (owed.next(), owed.next()) {
-            (None, _) => true,
-            (Some(x), None) => {
-                // it was answered, and the answer was not recorded
-                self.xs.get_mut(x).flags.add(ExchangeFlag::UnclearBorders);
-                self.close(flow, x, at, false);
-                true
-            }
-            (Some(_), Some(_)) => false,
+        let (first, is_one) = (owed.next(), owed.next().is_none());
+        if let Some(x) = first.filter(|_| is_one) {
+            // it was answered, and the answer was not recorded
+            self.xs.get_mut(x).flags.add(ExchangeFlag::UnclearBorders);
+            self.close(flow, x, at, false);
         }
+        is_one
     }
 
     /// Ends the exchange of a reply that passed and whose head was not captured. False where that may be one of several:
@@ -279,16 +276,15 @@ impl<S: Steps> Engine<S> {
     fn end_uncaptured_reply(&mut self, flow: EndpointId, at: MonoNs) -> bool {
         let Some(ep) = self.eps.get_mut(&flow) else { return true };
         let is_in_reply = || ep.open.iter().any(|&x| self.xs.get(x).reply.start != OPEN);
-        if ep.traits.flags.has(FlowFlag::Interleaves) || ep.replies.moved_to <= ep.replies.explained_to || is_in_reply()
-        {
+        if ep.is(FlowFlag::Interleaves) || ep.replies.moved_to <= ep.replies.explained_to || is_in_reply() {
             return true;
         }
         let (from, to) = (ep.replies.explained_to, ep.replies.moved_to);
         let mut owed = ep.open.iter().copied().filter(|&x| self.xs.get(x).is_owed());
-        let x = match (owed.next(), owed.next()) {
-            (Some(_), Some(_)) => return false,
-            (only, _) => only,
-        };
+        let (x, is_one) = (owed.next(), owed.next().is_none());
+        if !is_one {
+            return false;
+        }
         ep.replies.explained_to = to;
         let Some(x) = x else { return true };
         let e = self.xs.get_mut(x);
@@ -360,7 +356,7 @@ impl<S: Steps> Engine<S> {
             MessageEndHow::Lost => {
                 e.flags.add(ExchangeFlag::OpenEnded);
                 // no part follows it any more
-                if ep.traits.flags.has(FlowFlag::Interleaves) {
+                if ep.is(FlowFlag::Interleaves) {
                     e.reply.end = r.start;
                 } else {
                     // what comes next does not say where it ended

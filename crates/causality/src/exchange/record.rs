@@ -2,10 +2,10 @@
 
 use super::direction::unsent_ns;
 use super::opening::Opening;
-use crate::flags::{Flag, Flags};
+use crate::flags::{Flags, flags};
 use crate::process::ProcessId;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{OPEN, OpRow, WitnessKind};
+use wakepath_model::rows::{self, AnsweredBy, AskedFor, OPEN, OpRow, QueuedHow, WitnessKind};
 
 /// Which side of an exchange an endpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,47 +16,15 @@ pub enum Side {
     Client,
 }
 
-/// What says which reply answers a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum By {
-    /// Messages of a known protocol: an identifier, or their order.
-    #[default]
-    Message,
-    /// Messages of a known protocol that have neither: the next message of the other side.
-    Turn,
-    /// The flow's direction, where no messages are known.
-    Direction,
-}
-
-/// Whether a request puts something where others take it up later.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Queued {
-    /// It does not.
-    #[default]
-    No,
-    /// It does; who took it says so at most.
-    Left,
-    /// It does, and names where the answer is to go: whoever takes it up makes that.
-    Relayed,
-}
-
-impl Queued {
-    /// Whether it puts something into a queue.
-    pub fn is_queued(self) -> bool {
-        self != Queued::No
+impl Side {
+    /// The side that a row names; none where that is not known.
+    pub(crate) fn of(side: rows::Side) -> Option<Side> {
+        match side {
+            rows::Side::Server => Some(Side::Server),
+            rows::Side::Client => Some(Side::Client),
+            rows::Side::Unknown => None,
+        }
     }
-}
-
-/// What a request asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wanted {
-    /// An answer.
-    #[default]
-    Answer,
-    /// To wait until something happens elsewhere, such as an item in a list: late is not slow.
-    Event,
-    /// That the other side send messages from now on, or not any more.
-    Messages,
 }
 
 /// What the client did: of a server's exchange its client, of a client's itself.
@@ -138,9 +106,9 @@ pub struct Content {
     /// Status code.
     pub status: u16,
     /// Whether the request puts something where others take it up later: a queue, a list, a topic.
-    pub queued: Queued,
+    pub queued: QueuedHow,
     /// What the request asks for.
-    pub wanted: Wanted,
+    pub wanted: AskedFor,
     /// Witness kind and value.
     pub witness: (WitnessKind, u64),
     /// Hash of an identifier that services hand on; 0 = none.
@@ -152,7 +120,12 @@ pub struct Content {
 impl Content {
     /// The request asks to wait until something happens elsewhere.
     pub fn awaits(&self) -> bool {
-        self.wanted == Wanted::Event
+        self.wanted == AskedFor::Event
+    }
+
+    /// The request puts something where others take it up later.
+    pub fn is_queued(&self) -> bool {
+        self.queued != QueuedHow::No
     }
 }
 
@@ -165,35 +138,29 @@ pub struct Said {
     pub status: u16,
 }
 
-/// What is so of an exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum ExchangeFlag {
-    /// The reply says that it failed.
-    Failed,
-    /// No reply that says success or failure was read: none, or of no known protocol, or not the part that says so.
-    OutcomeUnknown,
-    /// The flow was reset before the reply was complete.
-    Reset,
-    /// The flow, or the recording, ended before the reply was complete.
-    Cut,
-    /// It was the recording that ended.
-    Unfinished,
-    /// The reply is complete.
-    Replied,
-    /// The end of the reply shows only when something else begins.
-    OpenEnded,
-    /// The request gets no reply: the exchange is over when the request is.
-    OneWay,
-    /// Which reply is whose is not known: messages of its flow were missed, or several requests use it and its protocol is not known.
-    UnclearBorders,
-    /// Its process has both ends: by such a pair of sockets threads wake each other, or a loop itself. It is no request's.
-    Internal,
-}
-
-impl Flag for ExchangeFlag {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What is so of an exchange.
+    pub enum ExchangeFlag {
+        /// The reply says that it failed.
+        Failed,
+        /// No reply that says success or failure was read: none, or of no known protocol, or not the part that says so.
+        OutcomeUnknown,
+        /// The flow was reset before the reply was complete.
+        Reset,
+        /// The flow, or the recording, ended before the reply was complete.
+        Cut,
+        /// It was the recording that ended.
+        Unfinished,
+        /// The reply is complete.
+        Replied,
+        /// The end of the reply shows only when something else begins.
+        OpenEnded,
+        /// The request gets no reply: the exchange is over when the request is.
+        OneWay,
+        /// Which reply is whose is not known: messages of its flow were missed, or several requests use it and its protocol is not known.
+        UnclearBorders,
+        /// Its process has both ends: by such a pair of sockets threads wake each other, or a loop itself. It is no request's.
+        Internal,
     }
 }
 
@@ -209,7 +176,7 @@ pub struct Exchange {
     /// The process of the thread that took or sent the request.
     pub process: ProcessId,
     /// What says which reply answers it.
-    pub by: By,
+    pub by: AnsweredBy,
     /// What is so of it.
     pub flags: Flags<ExchangeFlag>,
     /// The request.
@@ -230,7 +197,7 @@ impl Exchange {
             flow,
             side,
             process: ProcessId::UNKNOWN,
-            by: By::Message,
+            by: AnsweredBy::Message,
             flags: Flags::of(&[ExchangeFlag::OutcomeUnknown]),
             request: Asked { start, end, ..Asked::default() },
             reply: Answered::default(),
@@ -287,7 +254,7 @@ impl Exchange {
 
     /// Made by direction, not by messages.
     pub fn is_by_direction(&self) -> bool {
-        self.by == By::Direction
+        self.by == AnsweredBy::Direction
     }
 
     /// The request asks to wait until something happens elsewhere.
@@ -297,7 +264,7 @@ impl Exchange {
 
     /// Nothing but the turn says which message answers it.
     pub fn is_by_turn(&self) -> bool {
-        self.by == By::Turn
+        self.by == AnsweredBy::Turn
     }
 
     /// The whole request was read.
@@ -314,6 +281,11 @@ impl Exchange {
     /// What the server works on after which message is not known, though nobody left.
     pub fn is_unpaired(&self) -> bool {
         self.client.is_work_unknown && self.client.left == MonoNs(0)
+    }
+
+    /// An operation moved bytes of its reply.
+    pub(super) fn replies_by(&mut self, r: &OpRow) {
+        (self.reply.ended, self.reply.task, self.reply.actor) = (r.at, r.task, r.actor());
     }
 
     /// It is over by then, if its end was not seen before.

@@ -1,11 +1,11 @@
 //! Exchanges where no protocol is known: changes of direction make them.
 
-use super::record::{Asked, By, Exchange, ExchangeFlag, Side};
+use super::ends::FlowFlag;
+use super::record::{Asked, Exchange, ExchangeFlag, Side};
 use super::{Engine, More, SHARED_MAX, Steps};
-use crate::exchange::ends::FlowFlag;
 use crate::slab::ExId;
 use wakepath_model::ids::{EndpointId, MonoNs};
-use wakepath_model::rows::{OPEN, OpRow};
+use wakepath_model::rows::{AnsweredBy, OPEN, OpRow};
 
 impl<S: Steps> Engine<S> {
     /// Without messages: bytes towards the server begin an exchange where the last one has its reply.
@@ -46,7 +46,7 @@ impl<S: Steps> Engine<S> {
         }
         let has_unclear_borders = self.eps.at(r.flow, r.at).traits.flags.has(FlowFlag::Shared);
         let mut e = Exchange::of_request(r.flow, side, r.start, r.end);
-        e.by = By::Direction;
+        e.by = AnsweredBy::Direction;
         e.flags.add(ExchangeFlag::OpenEnded);
         e.flags.set(ExchangeFlag::UnclearBorders, has_unclear_borders);
         e.request = Asked {
@@ -64,14 +64,15 @@ impl<S: Steps> Engine<S> {
     /// `missed`: the request that it answers was not recorded.
     pub(super) fn run_reply(&mut self, r: &OpRow, missed: bool) {
         let ep = self.eps.at(r.flow, r.at);
-        let (side, met, asked) =
-            (ep.side, ep.traits.flags.has(FlowFlag::Older), ep.traits.flags.has(FlowFlag::Requested));
+        let (side, is_older, asked) = (ep.side, ep.is(FlowFlag::Older), ep.is(FlowFlag::Requested));
         match ep.open.last().copied() {
             Some(x) if missed => self.close(r.flow, x, r.at, true),
-            Some(_) if ep.traits.flags.has(FlowFlag::Shared) => return self.answered_some(r.flow, r.at),
+            Some(_) if ep.is(FlowFlag::Shared) => return self.answered_some(r.flow, r.at),
             Some(x) => return self.extend_reply(x, r),
             // a server may speak first; but a flow that is older than the recording owes a reply
-            None if side == Some(Side::Server) && met && !asked => return self.steps.unseen_reply(r.actor(), r.at),
+            None if side == Some(Side::Server) && is_older && !asked => {
+                return self.steps.unseen_reply(r.actor(), r.at);
+            }
             None => {}
         }
         if side == Some(Side::Server) {
@@ -102,8 +103,7 @@ impl<S: Steps> Engine<S> {
             e.reply.began = if e.side == Side::Server { r.entry } else { r.at };
         }
         e.reply.end = r.end;
-        e.reply.ended = r.at;
-        (e.reply.task, e.reply.actor) = (r.task, r.actor());
+        e.replies_by(r);
         if first {
             self.steps.reply_began(&self.xs, x, r.actor(), r.at);
         }

@@ -2,7 +2,7 @@
 //! the second knows it.
 
 use super::runtime::{Traits, traits};
-use crate::dense::PerTask;
+use crate::per_task::PerTask;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::{RuntimeKind, TaskRow};
 

@@ -2,47 +2,40 @@
 
 use super::ProcessId;
 use super::runtime::{Nature, traits};
-use crate::dense::PerTask;
 use crate::exchange::{ExId, Side};
-use crate::flags::{Flag, Flags};
-use crate::of_tasks::OfTasks;
+use crate::flags::{Flags, flags};
+use crate::per_task::{OfTasks, PerTask};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{Life, TaskRow};
 
 /// Most connections of a process whose partners are kept.
-const PARTNERS_MAX: usize = 100_000;
+pub(crate) const PARTNERS_MAX: usize = 100_000;
 
-/// What a task was ever seen to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Does {
-    /// Takes requests.
-    Take,
-    /// Took a request while it had another of another flow.
-    Multiplex,
-    /// Waited amid a request at the epoll descriptor that had given it the request: a loop, which may go on with others, or
-    /// do something of its own.
-    WaitAmid,
-    /// Replies to requests that another task took.
-    ReplyForOthers,
-    /// Another task replied to a request that it took.
-    GiveAway,
-    /// Replies to requests that it took.
-    ReplyItself,
-    /// Sends requests.
-    Call,
-    /// io_uring carries its operations: the kernel receives ahead of the program.
-    UseRing,
-    /// Calls in a turn in which it was given something, and nothing that anybody saw: a word of another thread.
-    CallUnseen,
-    /// Takes no requests, and sent one while its process had none open: also of its own accord.
-    CallUnasked,
-}
-
-impl Flag for Does {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What a task was ever seen to do.
+    pub enum Does {
+        /// Takes requests.
+        Take,
+        /// Took a request while it had another of another flow.
+        Multiplex,
+        /// Waited amid a request at the epoll descriptor that had given it the request: a loop, which may go on with others, or
+        /// do something of its own.
+        WaitAmid,
+        /// Replies to requests that another task took.
+        ReplyForOthers,
+        /// Another task replied to a request that it took.
+        GiveAway,
+        /// Replies to requests that it took.
+        ReplyItself,
+        /// Sends requests.
+        Call,
+        /// io_uring carries its operations: the kernel receives ahead of the program.
+        UseRing,
+        /// Calls in a turn in which it was given something, and nothing that anybody saw: a word of another thread.
+        CallUnseen,
+        /// Takes no requests, and sent one while its process had none open: also of its own accord.
+        CallUnasked,
     }
 }
 
@@ -82,31 +75,25 @@ struct Leader {
     stands_in: bool,
 }
 
-/// What is so of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum ProcessFlag {
-    /// It takes requests.
-    Serves,
-    /// It takes some on connections, and not only on a pipe.
-    ServesClients,
-    /// It had several requests at once.
-    Concurrent,
-    /// Its requests move between its threads: any of them may go on with any request.
-    MovesBetweenThreads,
-    /// The same of tasks that were named late: what their threads did before says nothing of them.
-    MovesBetweenLateNamed,
-    /// It made several calls for one input that was handed over at rest.
-    ParallelAtRest,
-    /// It made several calls on one connection.
-    KeepsConnections,
-    /// It made several at once on one: there is always room for another.
-    SharesConnections,
-}
-
-impl Flag for ProcessFlag {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What is so of a process.
+    pub(crate) enum ProcessFlag {
+        /// It takes requests.
+        Serves,
+        /// It takes some on connections, and not only on a pipe.
+        ServesClients,
+        /// It had several requests at once.
+        Concurrent,
+        /// Its requests move between its threads: any of them may go on with any request.
+        MovesBetweenThreads,
+        /// The same of tasks that were named late: what their threads did before says nothing of them.
+        MovesBetweenLateNamed,
+        /// It made several calls for one input that was handed over at rest.
+        ParallelAtRest,
+        /// It made several calls on one connection.
+        KeepsConnections,
+        /// It made several at once on one: there is always room for another.
+        SharesConnections,
     }
 }
 
@@ -143,9 +130,9 @@ pub(crate) struct Calls {
 #[derive(Default)]
 pub(crate) struct Connections {
     /// By a connection on which calls are made: the one whose requests alone it serves.
-    partners: FxHashMap<EndpointId, EndpointId>,
+    pub(crate) partners: FxHashMap<EndpointId, EndpointId>,
     /// The one that was used last.
-    last: EndpointId,
+    pub(crate) last: EndpointId,
 }
 
 /// What of a process is under way.
@@ -174,33 +161,9 @@ pub(crate) struct Rest {
     pub(crate) last: EndpointId,
 }
 
-impl Connections {
-    /// A call is made on a connection; gives the one on which the call before was made.
-    pub(crate) fn used(&mut self, flow: EndpointId) -> EndpointId {
-        std::mem::replace(&mut self.last, flow)
-    }
-
-    /// The connection whose requests alone this one served so far.
-    pub(crate) fn partner(&self, flow: EndpointId) -> Option<EndpointId> {
-        self.partners.get(&flow).copied()
-    }
-
-    /// Makes a connection the partner of another one, as far as there is room.
-    pub(crate) fn pair(&mut self, flow: EndpointId, with: EndpointId) {
-        if self.partners.len() < PARTNERS_MAX {
-            self.partners.insert(flow, with);
-        }
-    }
-
-    /// They serve several, and have no partners.
-    pub(crate) fn serve_several(&mut self) {
-        self.partners = FxHashMap::default();
-    }
-}
-
 /// The tasks of a host, and its processes.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct Processes {
     tasks: PerTask<Task>,
     starts: PerTask<Start>,
     leaders: FxHashMap<u32, Leader>,
@@ -211,7 +174,7 @@ pub(crate) struct Known {
     pushing: FxHashSet<(ProcessId, Side)>,
 }
 
-impl Known {
+impl Processes {
     /// A step in a task's life.
     pub(crate) fn task(&mut self, r: &TaskRow) {
         self.joins(r);
@@ -329,7 +292,7 @@ mod tests {
 
     #[test]
     fn threads_are_of_one_process_in_whatever_order_they_are_met() {
-        let mut known = Known::default();
+        let mut known = Processes::default();
         let rows = [(1, 7, 8), (2, 7, 7), (3, 7, 9)];
         rows.iter().for_each(|&(task, tgid, tid)| known.task(&row(task, tgid, tid, Life::Snapshot)));
         known.task(&row(2, 7, 7, Life::Exec));

@@ -1,10 +1,10 @@
 //! What rows of `reduced` hold: exchanges, and words.
 
-use crate::exchange::{Answered, Asked, By, ByClient, Content, Exchange, Queued, Side, Wanted};
+use crate::exchange::{Answered, Asked, ByClient, Content, Exchange, Side};
 use crate::flags::Flags;
 use crate::process::ProcessId;
 use wakepath_model::ids::StrId;
-use wakepath_model::rows::{self, AnsweredBy, AskedFor, QueuedHow, ReducedRow, Table, reduced_trait};
+use wakepath_model::rows::{self, ReducedRow, Table, reduced_trait};
 
 /// Tables that who joins hosts reads, or who answers about requests: they are copied. Of the others only the steps stay.
 pub(super) const COPIED: [Table; 10] = [
@@ -66,21 +66,9 @@ pub(super) fn of_exchange(e: &Exchange, mut string: impl FnMut(StrId) -> StrId) 
             Side::Server => rows::Side::Server,
             Side::Client => rows::Side::Client,
         },
-        answered_by: match by {
-            By::Message => AnsweredBy::Message,
-            By::Turn => AnsweredBy::Turn,
-            By::Direction => AnsweredBy::Direction,
-        },
-        queued: match content.queued {
-            Queued::No => QueuedHow::No,
-            Queued::Left => QueuedHow::Left,
-            Queued::Relayed => QueuedHow::Relayed,
-        },
-        asked_for: match content.wanted {
-            Wanted::Answer => AskedFor::Answer,
-            Wanted::Event => AskedFor::Event,
-            Wanted::Messages => AskedFor::Messages,
-        },
+        answered_by: *by,
+        queued: content.queued,
+        asked_for: content.wanted,
         witness_kind: content.witness.0,
         ..ReducedRow::default()
     }
@@ -88,21 +76,12 @@ pub(super) fn of_exchange(e: &Exchange, mut string: impl FnMut(StrId) -> StrId) 
 
 /// The exchange of a row; `None` where the row does not say which side it is.
 pub(super) fn exchange(r: &ReducedRow) -> Option<Exchange> {
-    let side = match r.side {
-        rows::Side::Server => Side::Server,
-        rows::Side::Client => Side::Client,
-        rows::Side::Unknown => return None,
-    };
     Some(Exchange {
         number: r.number,
         flow: r.flow,
-        side,
+        side: Side::of(r.side)?,
         process: ProcessId::led_by(r.process),
-        by: match r.answered_by {
-            AnsweredBy::Message => By::Message,
-            AnsweredBy::Turn => By::Turn,
-            AnsweredBy::Direction => By::Direction,
-        },
+        by: r.answered_by,
         flags: Flags::of_bits(r.traits & FLAGS),
         request: Asked {
             start: r.request_start,
@@ -130,16 +109,8 @@ pub(super) fn exchange(r: &ReducedRow) -> Option<Exchange> {
             target: r.target,
             detail: r.detail,
             status: r.status,
-            queued: match r.queued {
-                QueuedHow::No => Queued::No,
-                QueuedHow::Left => Queued::Left,
-                QueuedHow::Relayed => Queued::Relayed,
-            },
-            wanted: match r.asked_for {
-                AskedFor::Answer => Wanted::Answer,
-                AskedFor::Event => Wanted::Event,
-                AskedFor::Messages => Wanted::Messages,
-            },
+            queued: r.queued,
+            wanted: r.asked_for,
             witness: (r.witness_kind, r.witness),
             identifier: r.identifier,
             reply: r.reply_fingerprint,

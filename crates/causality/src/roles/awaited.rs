@@ -48,17 +48,16 @@ impl Roles {
     /// Whether the request to which a loop of this process replies with an answer alone is the one that asked: it often was, and
     /// never another.
     pub fn awaits_its_own(&self, process: ProcessId) -> bool {
-        let alone = self.habits.of(process, HabitId::AwaitsItsOwn);
-        holds("awaited.often", alone.cases >= HabitId::AwaitsItsOwn.min_cases())
-            && holds("awaited.never_anothers", alone.is_kept())
+        holds("awaited.often", self.habits.is_often(process, HabitId::AwaitsItsOwn))
+            && holds("awaited.never_anothers", self.habits.of(process, HabitId::AwaitsItsOwn).is_kept())
     }
 
     /// Whether a loop of this process replies with an answer right when it has read it, and to the one that asked, also where it was
     /// given more: it often did so while others were open, and never replied to another, or took a second answer first.
     pub fn passes_on(&self, process: ProcessId) -> bool {
-        let [alone, passed_on] = [HabitId::AwaitsItsOwn, HabitId::PassesOn].map(|id| self.habits.of(process, id));
-        let is_never_anothers = alone.is_kept() && passed_on.is_kept();
-        holds("awaited.often_passed_on", passed_on.cases >= HabitId::PassesOn.min_cases())
+        let is_kept = |id| self.habits.of(process, id).is_kept();
+        let is_never_anothers = is_kept(HabitId::AwaitsItsOwn) && is_kept(HabitId::PassesOn);
+        holds("awaited.often_passed_on", self.habits.is_often(process, HabitId::PassesOn))
             && holds("awaited.never_passed_to_others", is_never_anothers)
     }
 }

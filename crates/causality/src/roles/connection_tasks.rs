@@ -89,7 +89,7 @@ impl ConnectionTasks {
             self.is_full = true;
             return;
         }
-        for task in std::iter::once(task).chain(lineage.makers(task).map(|(maker, _)| maker)) {
+        for task in lineage.line_up(task) {
             let of = self.of.entry(task).or_insert(flow);
             *of = if *of == flow { flow } else { SEVERAL };
         }

@@ -6,7 +6,7 @@
 
 use super::habits::CASES_MIN;
 use crate::conditions::holds;
-use crate::flags::{Flag, Flags};
+use crate::flags::{Flags, flags};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::{WaitRow, gaps};
@@ -16,21 +16,15 @@ const TASKS_MAX: usize = 10_000;
 /// Most futexes of one task; one that has more is no consumer.
 const FUTEXES_MAX: usize = 256;
 
-/// What is so of a consumer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum ConsumerFlag {
-    /// It has no answer to what it asked last.
-    Asking,
-    /// A task of its process let it go on, or may have, elsewhere than at a futex.
-    Handed,
-    /// It let one that had slept since before its answer go on, elsewhere than at a futex.
-    HandsOn,
-}
-
-impl Flag for ConsumerFlag {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What is so of a consumer.
+    enum ConsumerFlag {
+        /// It has no answer to what it asked last.
+        Asking,
+        /// A task of its process let it go on, or may have, elsewhere than at a futex.
+        Handed,
+        /// It let one that had slept since before its answer go on, elsewhere than at a futex.
+        HandsOn,
     }
 }
 
@@ -52,7 +46,7 @@ struct Consumer {
 
 /// Tasks that may be such.
 #[derive(Default)]
-pub(super) struct Consumers {
+pub(crate) struct Consumers {
     tasks: FxHashMap<TaskId, Consumer>,
     /// Waits were lost: what let a task go on may be among them.
     are_lossy: bool,
@@ -113,7 +107,7 @@ impl Consumers {
     }
 
     /// In how many rounds of its loop a task could have been seen to be given work otherwise.
-    pub(super) fn rounds(&self, task: TaskId) -> u32 {
+    pub(crate) fn rounds(&self, task: TaskId) -> u32 {
         self.tasks.get(&task).map_or(0, |of| of.rounds.min(of.slept))
     }
 }

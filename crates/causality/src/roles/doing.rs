@@ -2,7 +2,7 @@
 
 use super::habits::{HabitId, Habits};
 use crate::exchange::ExId;
-use crate::flags::{Flag, Flags};
+use crate::flags::{Flags, flags};
 use crate::process::ProcessId;
 use crate::process::dials::Dials;
 use crate::process::turn::Turn;
@@ -60,23 +60,17 @@ pub(super) struct Taken {
     pub(super) dialled_for: Option<ExId>,
 }
 
-/// What is so of a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum TurnFlag {
-    /// Another call would have found a connection.
-    Spare,
-    /// No timer was due when a call was made.
-    CalledTimely,
-    /// A connection was made.
-    Dialled,
-    /// A connection was accepted.
-    Accepted,
-}
-
-impl Flag for TurnFlag {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What is so of a turn.
+    pub(super) enum TurnFlag {
+        /// Another call would have found a connection.
+        Spare,
+        /// No timer was due when a call was made.
+        CalledTimely,
+        /// A connection was made.
+        Dialled,
+        /// A connection was accepted.
+        Accepted,
     }
 }
 

@@ -1,45 +1,40 @@
-//! Which requests logical tasks work for: what they replied to, and what their ends say of those that requests make, where a runtime
-//! tells them.
+//! What the ends of logical tasks, and what they hand over, say of those that requests make.
 
 use super::Roles;
 use super::habits::{Evidence, HabitId};
+use super::logical_tasks::{Is, LogicalTasks};
 use crate::conditions::holds;
-use crate::exchange::Exchange;
-use crate::lineage::Lineage;
 use crate::process::ProcessId;
-use crate::process::births::Births;
-use std::sync::Arc;
 use wakepath_model::ids::TaskId;
+use wakepath_model::rows::HandoverRow;
 
 impl Roles {
-    /// Whether a logical task works for other requests than the one that it was made for, or replied to.
-    pub fn works_for_others(&self, task: TaskId) -> bool {
-        self.logical_tasks.works_for_others(task)
+    /// A goroutine got an item from another.
+    pub fn handed_over(&mut self, r: &HandoverRow) {
+        let process = self.process_of(r.task);
+        let is_named_late = self.is_named_late(r.task);
+        let LogicalTasks { client_tasks, jobs, lineage, .. } = &mut self.logical_tasks;
+        // a runtime that names its tasks late tells who set them going, and nothing of items
+        match is_named_late {
+            true => client_tasks.handed_over(r, process, lineage, &mut self.habits),
+            false => jobs.handed_over(r, process, lineage),
+        }
     }
 
-    /// Who made which task, as was learned.
-    pub(crate) fn births(&self) -> &Arc<Births> {
-        self.logical_tasks.births()
-    }
-
-    /// Whether a logical task, or what made it, was told to work for others.
-    pub(crate) fn is_reported_for_others(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.logical_tasks.is_reported_for_others(lineage, task)
+    /// How often who had woken a task of a process in a way was resumed with the answer to a call; 0 where that is no habit.
+    pub(crate) fn resumed_wakers(&self, process: ProcessId, way: u64) -> u32 {
+        let of = |id| self.habits.of_way(process, way, id);
+        let cases = of(HabitId::ResumesWhoAsked).cases;
+        let is_asking = holds("errand.resumes_who_asked", of(HabitId::ResumesWhoAsked).is_kept())
+            && holds("errand.of_none_but_its_maker", of(HabitId::WokenByWhoAsks).is_kept())
+            && holds("errand.made_for_one_call", of(HabitId::MadeForOneCall).is_kept())
+            && holds("errand.one_at_a_time", of(HabitId::OneCallAtATime).is_kept());
+        if is_asking && cases >= HabitId::ResumesWhoAsked.min_cases() { cases } else { 0 }
     }
 
     /// Whether a task of the process that was made for a request, and did not reply to it, was seen to hand on to another.
     pub(crate) fn hands_on(&self, process: ProcessId) -> bool {
         !self.habits.of(process, HabitId::HandsNothingOn).is_kept()
-    }
-
-    /// The logical task that replies to a request, and to those of no other connection.
-    pub fn answerer(&self, e: &Exchange) -> Option<TaskId> {
-        self.logical_tasks.of(e)
-    }
-
-    /// The logical task that was made for a request, since it made the one that replied, or what made that.
-    pub fn head(&self, e: &Exchange) -> Option<TaskId> {
-        self.logical_tasks.head(e)
     }
 
     /// How many connections of a process have a task of their own, which replies to all their requests; or how many replies there were of
@@ -52,32 +47,22 @@ impl Roles {
             .unwrap_or_default()
     }
 
-    /// Whether a runtime tells when a logical task ends that was made for a request.
-    pub(crate) fn is_end_reported(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.logical_tasks.is_end_reported(lineage, task)
-    }
-
-    /// Whether a logical task that was made for a request, and what is between, ended with that.
-    pub(crate) fn ended_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.logical_tasks.ended_in_time(lineage, task)
-    }
-
     /// How many tasks of a process were made in requests that did not wait for them, where this is one, none did anything else, and there
     /// were enough; else 0.
     pub(crate) fn background_cases(&self, task: TaskId, process: ProcessId) -> u32 {
-        if !self.logical_tasks.is_background(task) {
+        if !self.logical_tasks.is(task, Is::Background) {
             return 0;
         }
         // one that calls before the end of its request, or goes on for longer, may work for others; and so may those that are late
         let is_unseen = self.habits.of(process, HabitId::EndsWithRequest) == Evidence::default();
         let is_habit = holds("background.none_was_waited_for", is_unseen);
-        if is_habit { self.cases(process, HabitId::Background) } else { 0 }
+        if is_habit { self.habits.believed_cases(process, HabitId::Background) } else { 0 }
     }
 
     /// How many tasks of a process that were made in requests called and ended with them, where none went on and there were enough;
     /// else 0.
     pub(crate) fn ending_with_requests(&self, process: ProcessId) -> u32 {
         let goes_on = self.habits.of(process, HabitId::Background).cases > 0;
-        if goes_on { 0 } else { self.cases(process, HabitId::EndsWithRequest) }
+        if goes_on { 0 } else { self.habits.believed_cases(process, HabitId::EndsWithRequest) }
     }
 }

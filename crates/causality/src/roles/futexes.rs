@@ -51,11 +51,6 @@ impl Roles {
             .since(task, role.has(Does::Take) || role.has(Does::ReplyForOthers), |at| self.is_lock_at(process, at))
     }
 
-    /// In how many rounds of such a loop it could have been seen to be given work otherwise.
-    pub(crate) fn rounds(&self, task: TaskId) -> u32 {
-        self.consumers.rounds(task)
-    }
-
     /// Whether a wait can only have been for this task: not at a futex where others wait too, as at a lock's.
     pub fn is_private(&self, r: &WaitRow) -> bool {
         r.syscall != FUTEX || self.futexes.get(&self.futex_of(r)).is_some_and(|f| f.0 == r.task)

@@ -4,21 +4,19 @@ use super::background::Background;
 use super::connection_tasks::ConnectionTasks;
 use super::habits::{HabitId, HabitTable};
 use super::resumed::{Answer, Resumed};
+use crate::client_tasks::ClientTasks;
 use crate::conditions::holds;
-use crate::errands::Errands;
-use crate::exchange::ExchangeFlag;
-use crate::exchange::{ExId, Exchange, Slab};
-use crate::flags::{Flag, Flags};
-use crate::lineage::{Basis, Ends, Known, Line, Lineage, is_over};
+use crate::exchange::{ExId, Exchange, ExchangeFlag, Slab};
+use crate::flags::{Flags, flags};
+use crate::jobs::Jobs;
+use crate::lineage::{Basis, Ends, Line, Lineage, TaskRequest, is_over};
 use crate::process::ProcessId;
-use crate::process::births::Births;
 use crate::process::runtime::traits;
-use crate::tenures::Tenures;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{HandoverRow, Life, PollRow, StreamRow, TaskRow};
+use wakepath_model::rows::{Life, PollRow, TaskRow};
 
 /// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
 const ANSWERS_MAX: usize = 1 << 20;
@@ -26,23 +24,17 @@ const ANSWERS_MAX: usize = 1 << 20;
 /// A request, by its connection and first byte.
 type RequestKey = (EndpointId, u64);
 
-/// What a logical task was seen to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Is {
-    /// It works for several requests at once, or for one after the end of what it was made for.
-    ForOthers,
-    /// Its runtime told that it works for others: it handed on what came of it, or of what it made.
-    ReportedForOthers,
-    /// It was made after a reply, by the one that replied, and called.
-    CallingAfterReply,
-    /// It was made for a request which did not wait for it.
-    Background,
-}
-
-impl Flag for Is {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What a logical task was seen to be.
+    pub(super) enum Is {
+        /// It works for several requests at once, or for one after the end of what it was made for.
+        ForOthers,
+        /// Its runtime told that it works for others: it handed on what came of it, or of what it made.
+        ReportedForOthers,
+        /// It was made after a reply, by the one that replied, and called.
+        CallingAfterReply,
+        /// It was made for a request which did not wait for it.
+        Background,
     }
 }
 
@@ -66,13 +58,13 @@ struct Replied {
 
 /// Which logical tasks replied to which requests.
 #[derive(Default)]
-pub(super) struct LogicalTasks {
-    lineage: Lineage,
+pub(crate) struct LogicalTasks {
+    pub(crate) lineage: Lineage,
     /// What goroutines do between an item that they take and what they hand back.
-    tenures: Tenures,
+    pub(crate) jobs: Jobs,
     /// What tasks are woken for before they send.
-    errands: Errands,
-    ends: Ends,
+    pub(super) client_tasks: ClientTasks,
+    pub(crate) ends: Ends,
     replied: FxHashMap<RequestKey, Replied>,
     tasks: FxHashMap<TaskId, Seen>,
     /// A task was told to work for others.
@@ -80,14 +72,14 @@ pub(super) struct LogicalTasks {
     /// The last one of each connection.
     last: FxHashMap<EndpointId, TaskId>,
     /// On which connection each replied, and what those have in common with who reads there.
-    connection_tasks: ConnectionTasks,
+    pub(super) connection_tasks: ConnectionTasks,
     /// Those that may be made for a request which does not wait for them.
     background: Background,
-    resumed: Resumed,
+    pub(super) resumed: Resumed,
 }
 
 impl LogicalTasks {
-    fn is(&self, task: TaskId, what: Is) -> bool {
+    pub(super) fn is(&self, task: TaskId, what: Is) -> bool {
         self.tasks.get(&task).is_some_and(|seen| seen.is.has(what))
     }
 
@@ -105,84 +97,36 @@ impl LogicalTasks {
         self.tasks.get(&task)?.spawned_in
     }
 
-    /// Whether a logical task that was made for a request, and what is between, ended with that.
-    pub(super) fn ended_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.ends.are_in_time(lineage, task)
-    }
-
-    /// Whether a runtime tells when a logical task ends that was made for a request.
-    pub(super) fn is_end_reported(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.ends.are_told(lineage, task)
-    }
-
-    /// Whether a logical task was made for a request that did not wait for it, as far as it shows by what it did.
-    pub(super) fn is_background(&self, task: TaskId) -> bool {
-        self.is(task, Is::Background)
-    }
-
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
-    pub(super) fn works_for_others(&self, task: TaskId) -> bool {
+    pub(crate) fn works_for_others(&self, task: TaskId) -> bool {
         self.is(task, Is::ForOthers)
     }
 
     /// Whether a logical task, or what made it, was told to work for others. Of one whose makers are too many it is not known.
-    pub(super) fn is_reported_for_others(&self, lineage: &Lineage, task: TaskId) -> bool {
-        let mut line = std::iter::once(task).chain(lineage.makers(task).map(|(maker, _)| maker));
+    pub(crate) fn is_reported_for_others(&self, lineage: &Lineage, task: TaskId) -> bool {
+        let mut line = lineage.line_up(task);
         let is_told = |task| self.is(task, Is::ReportedForOthers);
         let is_known = |task: &TaskId| is_told(*task) || lineage.has_requests(*task);
         self.are_some_reported && line.find(is_known).is_none_or(is_told)
-    }
-
-    /// A goroutine of a process got an item from another. `is_errand`: it is a task whose runtime tells who set it going.
-    pub(super) fn handed_over(
-        &mut self,
-        r: &HandoverRow,
-        process: ProcessId,
-        is_errand: bool,
-        habits: &mut HabitTable,
-    ) {
-        let lineage = &self.lineage;
-        let has_requests = |task| lineage.has_requests(task);
-        if is_errand {
-            return self.errands.handed_over(r, process, has_requests, habits);
-        }
-        let is_made_for_one = |task| matches!(lineage.of(task, MonoNs(u64::MAX)), Known::Of(_));
-        let is_over = |task, at| lineage.was_over(task, at, r.at);
-        self.tenures.handed_over(r, process, has_requests, is_made_for_one, is_over);
-    }
-
-    /// Handovers were lost.
-    pub(super) fn lost_handovers(&mut self, from: u64, to: u64) {
-        self.tenures.lost(from, to);
     }
 
     /// The answer to a call began, or the call is over.
     pub(super) fn answered(&mut self, e: &Exchange, is_over: bool) {
         if is_over {
             self.background.answered(e.request.actor, e.reply.ended);
-            self.errands.over(e);
+            self.client_tasks.over(e);
         } else {
-            self.errands.answered(e);
+            self.client_tasks.answered(e);
         }
     }
 
-    /// What was learned of items.
-    pub(super) fn tenures(&self) -> &Tenures {
-        &self.tenures
-    }
-
-    /// Who replies to a request.
-    pub(super) fn of(&self, e: &Exchange) -> Option<TaskId> {
+    /// The logical task that replies to a request, and to those of no other connection.
+    pub(crate) fn answerer(&self, e: &Exchange) -> Option<TaskId> {
         self.replied.get(&(e.flow, e.request.start))?.by
     }
 
-    /// Who made which task.
-    pub(super) fn births(&self) -> &Arc<Births> {
-        self.lineage.births()
-    }
-
-    /// Which task was made for a request, since what it made replied to that, and to no other.
-    pub(super) fn head(&self, e: &Exchange) -> Option<TaskId> {
+    /// The logical task that was made for a request, since it made the one that replied to that and to no other, or what made that.
+    pub(crate) fn head(&self, e: &Exchange) -> Option<TaskId> {
         self.replied.get(&(e.flow, e.request.start))?.head
     }
 
@@ -199,7 +143,7 @@ impl LogicalTasks {
             return None;
         }
         match self.lineage.of(e.request.actor, e.request.began) {
-            Known::Of(line) => Some(line),
+            TaskRequest::Of(line) => Some(line),
             _ => None,
         }
     }
@@ -207,11 +151,6 @@ impl LogicalTasks {
     /// Whether two tasks of a loop send on one connection, the second before the first is answered.
     pub(super) fn are_several(&self, e: &Exchange, task: TaskId) -> bool {
         e.request.actor != task && self.lineage.births().traits(e.request.actor).has_loops
-    }
-
-    /// A thread reads more of a request.
-    pub(super) fn takes_more(&mut self, thread: TaskId, flow: EndpointId) {
-        self.resumed.takes(thread, flow, None);
     }
 
     /// A thread reads an answer.
@@ -239,21 +178,11 @@ impl LogicalTasks {
         }
     }
 
-    /// A message told what a request is that a task took.
-    pub(super) fn identified(&mut self, xs: &Slab, x: ExId) {
-        self.lineage.identified(xs, x);
-    }
-
-    /// A logical task serves a stream.
-    pub(super) fn serves(&mut self, xs: &Slab, r: &StreamRow) {
-        self.lineage.serves(xs, r);
-    }
-
     /// A task calls: after the end of the request that it was made for, it calls for somebody else, unless it is the one that
     /// replied.
     pub(super) fn called(&mut self, xs: &Slab, e: &Exchange, process: ProcessId, habits: &mut HabitTable) {
         let is_after_its_end = match self.lineage.of(e.request.actor, e.request.began) {
-            Known::Of(line) if line.basis == Basis::AfterReply => {
+            TaskRequest::Of(line) if line.basis == Basis::AfterReply => {
                 let is_first = self.has_room_for(e.request.actor) && !self.is(e.request.actor, Is::CallingAfterReply);
                 if is_first {
                     self.note(e.request.actor, Is::CallingAfterReply);
@@ -261,14 +190,13 @@ impl LogicalTasks {
                 // one that calls again may be a worker that lives on
                 !holds("background.calls_once", is_first)
             }
-            Known::Of(line) => !line.answers && (!xs.is_live(line.of) || is_over(xs.get(line.of))),
-            Known::Forgotten => true,
-            Known::Nothing => false,
+            TaskRequest::Of(line) => !line.answers && (!xs.is_live(line.of) || is_over(xs.get(line.of))),
+            TaskRequest::Forgotten => true,
+            TaskRequest::Nothing => false,
         };
         // what goes on after its request has ended may be a worker that takes others' work
         if let Some(line) = self.of_loop(e).filter(|line| xs.is_live(line.of) && !is_over(xs.get(line.of))) {
-            let line_up = self.lineage.makers(e.request.actor).map(|(maker, _)| maker);
-            let line_up = std::iter::once(e.request.actor).chain(line_up);
+            let line_up = self.lineage.line_up(e.request.actor);
             self.resumed.calls((e.request.task, e.flow), line_up, line.of, e.request.began);
         }
         if !is_after_its_end || !self.may_be_background(e.request.actor, process) {
@@ -277,13 +205,13 @@ impl LogicalTasks {
             }
             self.spawned_called(e.request.actor, process, is_after_its_end, habits);
         }
-        self.tenures.called(e.request.actor, e.request.began);
-        self.errands.called(e, habits);
+        self.jobs.called(e.request.actor, e.request.began);
+        self.client_tasks.called(e, habits);
     }
 
     /// A task calls after the end of the request that it was made for: whether it may be one for which no task waits.
     fn may_be_background(&mut self, task: TaskId, process: ProcessId) -> bool {
-        let is_made = !matches!(self.lineage.of(task, MonoNs(u64::MAX)), Known::Nothing);
+        let is_made = !matches!(self.lineage.of(task, MonoNs(u64::MAX)), TaskRequest::Nothing);
         if !is_made || !self.ends.are_told(&self.lineage, task) {
             return false;
         }
@@ -293,7 +221,7 @@ impl LogicalTasks {
 
     /// A task called; where it was made for a request, its end shows whether it belongs to that alone.
     fn spawned_called(&mut self, task: TaskId, process: ProcessId, is_after_its_end: bool, habits: &mut HabitTable) {
-        let is_made = matches!(self.lineage.of(task, MonoNs(u64::MAX)), Known::Of(_) | Known::Forgotten);
+        let is_made = matches!(self.lineage.of(task, MonoNs(u64::MAX)), TaskRequest::Of(_) | TaskRequest::Forgotten);
         if !is_made || !self.ends.are_told(&self.lineage, task) {
             return;
         }
@@ -322,7 +250,7 @@ impl LogicalTasks {
             return;
         }
         match self.lineage.of(task, e.reply.began) {
-            Known::Of(line) if line.of != x && !line.answers => {
+            TaskRequest::Of(line) if line.of != x && !line.answers => {
                 self.note(task, Is::ForOthers);
             }
             _ => self.lineage.answers(xs, x, task),
@@ -374,7 +302,7 @@ impl LogicalTasks {
     pub(super) fn replies_on(&mut self, xs: &Slab, x: ExId, by: (TaskId, ProcessId), habits: &mut HabitTable) {
         let e = xs.get(x);
         self.resumed.replies(e.reply.task, x, e.reply.ended);
-        if e.reply.task != by.0 && self.of(e).is_none() {
+        if e.reply.task != by.0 && self.answerer(e).is_none() {
             self.replied(xs, x, by, habits);
         }
     }
@@ -382,7 +310,7 @@ impl LogicalTasks {
     /// A request has its whole reply, or will never have it.
     pub(super) fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
-        if let Some(task) = self.of(e).filter(|_| e.is(ExchangeFlag::Replied))
+        if let Some(task) = self.answerer(e).filter(|_| e.is(ExchangeFlag::Replied))
             && self.lineage.births().traits(task).is_named_by_last_part
             && !holds("born.told_to_the_end", e.reply.actor == task)
         {
@@ -391,16 +319,6 @@ impl LogicalTasks {
             }
         }
         self.lineage.over(xs, x, at);
-    }
-
-    /// A process accepted a connection.
-    pub(super) fn accepted(&mut self, flow: EndpointId, process: ProcessId, at: MonoNs) {
-        self.connection_tasks.accepted(flow, process, at);
-    }
-
-    /// Operations were lost: connections may have been accepted that were not recorded.
-    pub(super) fn lost_accepts(&mut self) {
-        self.connection_tasks.lost_accepts();
     }
 
     /// A connection is gone.
@@ -438,17 +356,16 @@ impl LogicalTasks {
             self.note(r.task, Is::ReportedForOthers);
             self.are_some_reported = true;
         }
-        if r.what == Life::Exit {
-            self.tenures.ended(r.task);
-            if let Some((process, is_background)) = self.background.ended(r.task, r.at) {
-                self.note(r.task, if is_background { Is::Background } else { Is::ForOthers });
-                habits.at(process).case_if(HabitId::Background, is_background);
-                habits.at(process).exception_if(HabitId::EndsWithRequest, !is_background);
-            }
+        if r.what != Life::Exit {
+            return;
         }
-        if r.what == Life::Exit
-            && let Some(process) = self.tasks.get_mut(&r.task).and_then(|seen| seen.spawned_in.take())
-        {
+        self.jobs.ended(r.task);
+        if let Some((process, is_background)) = self.background.ended(r.task, r.at) {
+            self.note(r.task, if is_background { Is::Background } else { Is::ForOthers });
+            habits.at(process).case_if(HabitId::Background, is_background);
+            habits.at(process).exception_if(HabitId::EndsWithRequest, !is_background);
+        }
+        if let Some(process) = self.tasks.get_mut(&r.task).and_then(|seen| seen.spawned_in.take()) {
             // of one that is late it says nothing
             let is_in_time = self.ends.is_in_time(r.task);
             habits.at(process).case_if(HabitId::EndsWithRequest, is_in_time == Some(true));
@@ -469,8 +386,8 @@ impl LogicalTasks {
             replied.by.is_some() || replied.head.is_some()
         });
         (self.resumed, self.background) = (Resumed::default(), Background::default());
-        self.tenures.finish(habits);
-        self.errands = Errands::default();
+        self.jobs.finish(habits);
+        self.client_tasks = ClientTasks::default();
         self.connection_tasks.finish(habits);
         self.lineage = Lineage::knowing(Arc::clone(self.lineage.births()));
         self.last = FxHashMap::default();

@@ -1,11 +1,12 @@
-//! Whether requests move between tasks of a process, as far as their tasks are known.
+//! Whether requests move between tasks of a process, as far as their tasks are known; and whether a task is done with one when it takes
+//! the next.
 
 use super::Roles;
 use super::doing::Doing;
 use crate::conditions::holds;
 use crate::exchange::Exchange;
 use crate::process::ProcessId;
-use crate::process::known::ProcessFlag;
+use crate::process::known::{Does, ProcessFlag};
 use crate::process::runtime::Nature;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::TaskId;
@@ -58,5 +59,16 @@ impl Roles {
         self.is_named_late(replies)
             && !self.is_named_late(e.request.actor)
             && since.is_some_and(|since| e.request.taken < since)
+    }
+
+    /// Whether a task is done with its request when it takes another one, or closes its connection: it works on one at a time, and
+    /// no task goes on in its stead.
+    ///
+    /// Counterexamples: `link.leaving/counter_leaves_a_loop`, `counter_leaves_a_reader`.
+    pub fn turns_away(&self, task: TaskId) -> bool {
+        let role = self.role(task);
+        let is_context = self.known.of_task(task).nature == Nature::Context;
+        let is_alone = holds("leaving.one_at_a_time", !role.is_loop() && !is_context);
+        is_alone && holds("leaving.keeps_what_it_takes", !role.has(Does::GiveAway)) && !self.is_among_migrating(task)
     }
 }

@@ -1,15 +1,12 @@
 //! What roles learn of exchanges, step by step.
 
 use super::Roles;
-use super::doing::{Asked, Doing, Taken};
+use super::doing::{Asked, Doing, Taken, TurnFlag};
 use super::habits::HabitId;
-use crate::exchange::ExchangeFlag;
-use crate::exchange::{Channels, ExId, More, Said, Side, Sign, Slab, Steps};
+use crate::exchange::{Channels, ExId, ExchangeFlag, More, Said, Side, Sign, Slab, Steps};
 use crate::process::ProcessId;
 use crate::process::dials::Dial;
-use crate::process::known::Does;
-use crate::process::known::ProcessFlag;
-use crate::roles::doing::TurnFlag;
+use crate::process::known::{Does, ProcessFlag};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{OPEN, fingerprint};
 
@@ -134,7 +131,7 @@ impl Steps for Roles {
     }
 
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
-        self.logical_tasks.takes_more(task, xs.get(x).flow);
+        self.logical_tasks.resumed.takes(task, xs.get(x).flow, None);
         let activity = &mut self.doing.or_default(task).activity;
         activity.takes();
         (activity.taken.of, activity.taken.answers) = (Some(x), MonoNs(0));
@@ -181,7 +178,13 @@ impl Steps for Roles {
         if said.fingerprint <= fingerprint::NOTHING {
             return;
         }
-        if let Some(is_passed_on) = self.answers.entry(process).or_default().says(side, said) {
+        const NO_SUCCESS: u16 = 300;
+        let answers = self.answers.entry(process).or_default();
+        if side == Side::Client {
+            answers.at(said.fingerprint);
+        } else if said.status < NO_SUCCESS {
+            // other replies may be a proxy's own
+            let is_passed_on = answers.get(said.fingerprint).is_some();
             let habits = self.habits.at(process);
             habits.case_if(HabitId::PassesAnswersOn, is_passed_on);
             habits.exception_if(HabitId::PassesAnswersOn, !is_passed_on);
@@ -189,7 +192,7 @@ impl Steps for Roles {
     }
 
     fn identified(&mut self, xs: &Slab, x: ExId) {
-        self.logical_tasks.identified(xs, x);
+        self.logical_tasks.lineage.identified(xs, x);
     }
 
     fn read_frames(&mut self, task: TaskId) {
@@ -235,7 +238,7 @@ impl Steps for Roles {
     }
 
     fn accepted(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
-        self.logical_tasks.accepted(flow, self.process_of(task), at);
+        self.logical_tasks.connection_tasks.accepted(flow, self.known.process_of(task), at);
         // the poll found the listener, with which there is nothing to go on; what is read of each new connection is another matter
         let activity = &mut self.doing.or_default(task).activity;
         activity.promptness.has_accepted = true;
@@ -264,20 +267,12 @@ impl Steps for Roles {
 
     fn stray_reply(&mut self, _: TaskId, at: MonoNs) {
         // the request that it answers was lost: until now nobody knew that it was open
-        if let Some(last) = self.losses.last_mut() {
-            last.1 = last.1.max(at.0);
-        }
+        self.losses.lasts_to(at);
     }
-
-    fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}
-
-    fn unread(&mut self, _: &Slab, _: ProcessId, _: MonoNs) {}
 
     fn gave_up(&mut self, _: &Slab, y: ExId, _: TaskId) {
         self.answered(y);
     }
-
-    fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 
     fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {
         self.logical_tasks.gone(flow);
@@ -295,11 +290,6 @@ impl Steps for Roles {
 
     fn pushed(&mut self, process: ProcessId, side: Side) {
         self.known.pushed(process, side);
-    }
-
-    fn pushes(&self, _: ProcessId, _: Side) -> bool {
-        // that is known when all was seen
-        false
     }
 
     fn turns_away(&self, task: TaskId) -> bool {

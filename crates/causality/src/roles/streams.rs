@@ -16,7 +16,7 @@ impl Roles {
         // who sends for all and works for none is another matter, and so is a goroutine that is told to have asked, whoever sends
         let (role, is_thread) = (self.known.at_task(e.request.actor).role, e.request.actor == e.request.task);
         let works_for_one = is_thread && role.has(Does::Take) && !role.is_loop();
-        let is_of_a_request = works_for_one || self.births().traits(e.request.actor).has_loops;
+        let is_of_a_request = works_for_one || self.logical_tasks.lineage.births().traits(e.request.actor).has_loops;
         if is_beside_another && is_of_a_request && self.known.at(process).now.open.is_some_and(|open| open > 1) {
             self.multiplexed.add(e.flow);
         }

@@ -1,47 +1,19 @@
 //! What has to be known of a capture before its exchanges are joined: who serves, when packets were lost, and when a server
 //! was at work on requests that the capture does not have.
 
+use crate::intervals::Intervals;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::defects;
 use wakepath_model::folder::{Host, TableSet};
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
-use wakepath_model::rows::{Event, ExchangeKind, FlowRowKind, LossRow, SniffedExchangeRow, Table};
+use wakepath_model::rows::{Event, ExchangeKind, FlowRowKind, LossRow, SniffedExchangeRow, SniffedFlowRow, Table};
 
 /// An address, IPv4 in the first four bytes.
 pub(crate) type Address = [u8; 16];
 
-/// Intervals in a host's clock, in order and without overlap.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Intervals(Vec<(u64, u64)>);
-
-impl Intervals {
-    fn push(&mut self, from: u64, to: u64) {
-        self.0.push((from, to.max(from)));
-    }
-
-    fn settle(&mut self) {
-        self.0.sort_unstable();
-        let mut merged: Vec<(u64, u64)> = Vec::new();
-        for &(a, b) in &self.0 {
-            match merged.last_mut() {
-                Some(l) if a <= l.1 => l.1 = l.1.max(b),
-                _ => merged.push((a, b)),
-            }
-        }
-        merged.shrink_to_fit();
-        self.0 = merged;
-    }
-
-    /// Whether any of them has a moment of `from..=to`.
-    pub(crate) fn touch(&self, from: MonoNs, to: MonoNs) -> bool {
-        let i = self.0.partition_point(|&(_, b)| b < from.0);
-        self.0.get(i).is_some_and(|&(a, _)| a <= to.0)
-    }
-
-    /// Whether the first of them has reached `at` and began with the capture.
-    fn begins_before(&self, at: MonoNs) -> bool {
-        self.0.first().is_some_and(|&(a, b)| a == 0 && at.0 <= b)
-    }
+/// Whether a row ends its flow.
+pub(super) fn is_over(r: &SniffedFlowRow) -> bool {
+    matches!(r.what, FlowRowKind::Fin | FlowRowKind::Reset | FlowRowKind::Forgotten | FlowRowKind::CaptureEnd)
 }
 
 /// Of one sniffer.
@@ -75,10 +47,7 @@ impl Seen {
                     // one that was not seen to begin may owe a reply from before
                     let since = if r.syn.0 != 0 { r.at.0 } else { 0 };
                     flows.entry(r.flow).or_insert(Flow { server: r.server, since }).server = r.server;
-                    if matches!(
-                        r.what,
-                        FlowRowKind::Fin | FlowRowKind::Reset | FlowRowKind::Forgotten | FlowRowKind::CaptureEnd
-                    ) {
+                    if is_over(&r) {
                         over.push(r.flow);
                     }
                     // the last exchange of a flow stands behind its end

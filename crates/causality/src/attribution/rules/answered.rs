@@ -7,18 +7,13 @@
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, Property, Question};
 use crate::conditions::holds;
-use crate::evidence::Strength;
 use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "answered",
     says: "requests of this process make no call after their reply, and these had sent theirs",
-    strength: Strength::Habit,
-    rank: 8,
-    keeps,
-    names: None,
     seen_at: |q, x| x.filter(|&x| q.xs.is_live(x)).map_or(MonoNs(0), |x| q.xs.get(x).reply.ended),
     cases: Some(|q| q.facts.roles.answered_cases(q.process)),
+    ..ExclusionRule::habit(8, "answered", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

@@ -6,22 +6,16 @@
 //!
 //! Counterexamples: `link.asked-again/for_each_request`, `too_few_cases`, `paused_once`, `until_it_has_it`, `queue_for_a_connection`.
 
-use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
-use crate::evidence::Strength;
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "asked again",
     says: "the loop always waits again on this connection for what happens elsewhere, as soon as it was answered",
-    strength: Strength::Habit,
-    rank: 1,
-    keeps,
     // what it keeps is of no request
-    names: None,
-    seen_at: NO_MOMENT,
     cases: Some(|q| q.facts.roles.listening_cases(q.process)),
+    ..ExclusionRule::habit(1, "asked again", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
     let is_own = q.is_loop() && q.asks_again() && q.facts.roles.listening_cases(q.process) > 0;
-    is_own.then(|| Kept { requests: Keeps::These(Default::default()), own: true, before: false })
+    is_own.then(Kept::no_request)
 }

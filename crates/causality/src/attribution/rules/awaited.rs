@@ -20,6 +20,7 @@ use crate::conditions::holds;
 use crate::evidence::{Gap, Rule};
 use crate::exchange::{ExId, Slab};
 use crate::finished::Parent;
+use crate::process::known::Does;
 use wakepath_model::ids::{MonoNs, TaskId};
 
 impl Facts<'_> {
@@ -34,14 +35,17 @@ impl Facts<'_> {
         let w = self.tasks.get_mut(task)?;
         let call = w.unknown_call.take()?;
         // only where that reply was all that there was to go on with
-        let (is_single, is_timely) = (w.given.is_single(at), w.given.no_timer_due(at));
+        let (is_single, is_timely) = (w.given.is_single(at), w.given.turn.no_timer_due(at));
         let s = self.state(call);
         let is_passed_on = || is_timely && self.roles.passes_on(s.process);
         let is_known = holds("awaited.nothing_else_was_given", is_single) && self.roles.awaits_its_own(s.process);
         if self.may_take_results(task, s.process, at) {
             return None;
         }
-        if !is_known && !is_passed_on() || self.roles.is_ring(task) || self.is_lossy_since(xs.get(x), at) {
+        if !is_known && !is_passed_on()
+            || self.roles.role(task).has(Does::UseRing)
+            || self.roles.is_lossy(xs.get(x).request.taken, at)
+        {
             return None;
         }
         let is_open = !s.flags.has(Progress::Given) && matches!(s.call.parent, Some(Parent::Open(Gap::Ambiguous)));

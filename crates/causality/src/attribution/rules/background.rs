@@ -12,26 +12,19 @@
 //! `goroutine_that_waits_for_work`, `goroutines_some_are_waited_for`.
 
 use super::born::kept;
-use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
-use crate::evidence::Strength;
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::lineage::Basis;
-use smallvec::SmallVec;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "background",
     says: "its request did not wait for the task, which makes calls only after its end",
-    strength: Strength::Habit,
-    rank: 1,
-    keeps,
     // what it keeps is of no request: the request is over
-    names: None,
-    seen_at: NO_MOMENT,
     cases: Some(|q| q.facts.roles.background_cases(q.task, q.process)),
+    ..ExclusionRule::habit(1, "background", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
     if q.is_background() {
-        return Some(Kept { requests: Keeps::These(SmallVec::new()), own: true, before: false });
+        return Some(Kept::no_request());
     }
-    q.facts.made_for(q.task, q.at).filter(|line| line.basis == Basis::AfterReply).and_then(|line| kept(q, line))
+    q.line(Basis::AfterReply).and_then(|line| kept(q, line))
 }

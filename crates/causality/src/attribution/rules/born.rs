@@ -16,32 +16,26 @@
 //! Counterexamples: `link.logical/hands_on_to_another`, `worker_made_by_the_first`, `worker_of_an_open_request`, `two_on_one_connection`,
 //! `task_behind_the_first_request`, `worker_leads_to_two_replies`.
 
-use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::attribution::facts::Facts;
 use crate::conditions::holds;
-use crate::evidence::{Rule, Strength};
-use crate::lineage::{Basis, Known, Line};
+use crate::evidence::Rule;
+use crate::lineage::{Basis, Line, TaskRequest};
 use crate::process::ProcessId;
 use crate::roles::HabitId;
-use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "born",
     says: "the task was made for this request, and did nothing for others",
-    strength: Strength::Shown,
-    rank: 1,
-    keeps: |q| q.facts.made_for(q.task, q.at).filter(|line| line.basis == Basis::Seen).and_then(|line| kept(q, line)),
     names: Some(|_, _| Rule::Fork),
-    seen_at: NO_MOMENT,
-    cases: None,
+    ..ExclusionRule::shown(1, "born", |q| q.line(Basis::Seen).and_then(|line| kept(q, line)))
 };
 
 /// Its request, if that is open.
 pub(super) fn kept(q: &Question, line: Line) -> Option<Kept> {
     match () {
         () if q.is_open(line.of) => Some(Kept::one(line.of)),
-        () if line.answers => Some(Kept { requests: Keeps::These(SmallVec::new()), own: true, before: false }),
+        () if line.answers => Some(Kept::no_request()),
         () => None,
     }
 }
@@ -49,19 +43,20 @@ pub(super) fn kept(q: &Question, line: Line) -> Option<Kept> {
 impl Facts<'_> {
     /// What a logical task works for at a moment, if that is one request alone.
     pub(in crate::attribution) fn made_for(&self, task: TaskId, at: MonoNs) -> Option<Line> {
-        if let Some(tenure) = self.tenure(task, at) {
+        if let Some(job) = self.job(task, at) {
             // whatever made it, it works for those whose items it takes
-            return tenure;
+            return job;
         }
-        let Known::Of(line) = self.lineage.of(task, at) else { return None };
-        let is_for_it_alone = holds("born.never_for_others", !self.roles.works_for_others(task));
-        let is_handed_on = self.roles.is_reported_for_others(&self.lineage, task);
+        let TaskRequest::Of(line) = self.lineage.of(task, at) else { return None };
+        let is_for_it_alone = holds("born.never_for_others", !self.roles.logical_tasks.works_for_others(task));
+        let is_handed_on = self.roles.logical_tasks.is_reported_for_others(&self.lineage, task);
         let is_for_it_alone = is_for_it_alone && holds("born.hands_nothing_on", !is_handed_on);
         let is_worker = !line.answers && self.roles.hands_on(self.roles.process_of(task));
         let is_for_it_alone = is_for_it_alone && holds("born.none_hands_on", !is_worker);
-        let is_told = line.basis == Basis::Seen && self.roles.is_end_reported(&self.lineage, task);
+        let is_told = line.basis == Basis::Seen && self.roles.logical_tasks.ends.are_told(&self.lineage, task);
         let basis = if is_told { Basis::EndsWithIt } else { line.basis };
-        let is_its = !is_told || holds("spawned.ended_in_time", self.roles.ended_in_time(&self.lineage, task));
+        let is_its =
+            !is_told || holds("spawned.ended_in_time", self.roles.logical_tasks.ends.are_in_time(&self.lineage, task));
         (is_for_it_alone && is_its).then_some(Line { basis, ..line })
     }
 
@@ -71,7 +66,7 @@ impl Facts<'_> {
             Basis::Seen | Basis::AfterReply => true,
             Basis::OneConnection => self.roles.own_answerers(process) > 0,
             Basis::EndsWithIt => self.roles.ending_with_requests(process) > 0,
-            Basis::HandedOver => self.roles.cases(process, HabitId::HandsBack) > 0,
+            Basis::HandedOver => self.roles.habits.is_believed(process, HabitId::HandsBack),
         }
     }
 }

@@ -11,37 +11,31 @@
 //! `few_items_were_handed_back`.
 
 use super::born::kept;
-use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::attribution::facts::Facts;
 use crate::conditions::holds;
-use crate::evidence::{Rule, Strength};
+use crate::evidence::Rule;
 use crate::exchange::{ExId, Slab};
-use crate::lineage::{Basis, Known, Line};
+use crate::lineage::{Basis, Line, TaskRequest};
 use crate::roles::HabitId;
-use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::HandoverRow;
 
 /// From how many goroutines on that take items those are forgotten that are at nothing.
-const TENURES_MAX: usize = 1 << 16;
+const JOBS_MAX: usize = 1 << 16;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "channel",
     says: "the goroutine took an item of this request's through a channel, and handed back to it alone what came of it",
-    strength: Strength::Habit,
-    rank: 1,
-    keeps: |q| {
-        let line = q.facts.made_for(q.task, q.at).filter(|line| line.basis == Basis::HandedOver)?;
-        let none = Kept { requests: Keeps::These(SmallVec::new()), own: true, before: false };
-        holds("handed.often_enough", cases(q) > 0).then(|| kept(q, line).unwrap_or(none))
-    },
     names: Some(|_, _| Rule::Channel),
-    seen_at: NO_MOMENT,
     cases: Some(cases),
+    ..ExclusionRule::habit(1, "channel", |q| {
+        let line = q.line(Basis::HandedOver)?;
+        holds("handed.often_enough", cases(q) > 0).then(|| kept(q, line).unwrap_or_else(Kept::no_request))
+    })
 };
 
 fn cases(q: &Question) -> u32 {
-    q.facts.roles.cases(q.process, HabitId::HandsBack)
+    q.facts.roles.habits.believed_cases(q.process, HabitId::HandsBack)
 }
 
 impl Facts<'_> {
@@ -51,25 +45,25 @@ impl Facts<'_> {
             return;
         }
         let process = self.roles.process_of(r.task);
-        let until = self.roles.tenure_until(r.task, r.at);
-        if until.is_none() && self.roles.is_harmless_item(process, r.of) {
+        let until = self.roles.logical_tasks.jobs.until(r.task, r.at);
+        if until.is_none() && self.roles.logical_tasks.jobs.is_harmless(process, r.of) {
             return;
         }
         let of = until.and_then(|_| self.at_work(xs, r.first, r.first_sent));
-        if self.tenures.len() >= TENURES_MAX && !self.tenures.contains_key(&r.task) {
-            self.tenures.retain(|_, tenure| tenure.until > r.at);
+        if self.jobs.len() >= JOBS_MAX && !self.jobs.contains_key(&r.task) {
+            self.jobs.retain(|_, job| job.until > r.at);
         }
-        self.tenures.entry(r.task).or_default().begin(r.at, of, until.unwrap_or_default());
+        self.jobs.entry(r.task).or_default().begin(r.at, of, until.unwrap_or_default());
     }
 
     /// For which request a goroutine worked when it sent an item.
     pub(in crate::attribution) fn at_work(&self, xs: &Slab, task: TaskId, at: MonoNs) -> Option<ExId> {
-        if let Some(tenure) = self.tenures.get(&task) {
-            return tenure.at(at);
+        if let Some(job) = self.jobs.get(&task) {
+            return job.at(at);
         }
         if self.lineage.has_requests(task) {
             return match self.lineage.worked_for(task, at) {
-                Known::Of(line) if line.basis == Basis::Seen => Some(line.of),
+                TaskRequest::Of(line) if line.basis == Basis::Seen => Some(line.of),
                 _ => None,
             };
         }
@@ -78,9 +72,9 @@ impl Facts<'_> {
     }
 
     /// What a goroutine that takes items works for at a moment; `None` where it takes none.
-    pub(in crate::attribution) fn tenure(&self, task: TaskId, at: MonoNs) -> Option<Option<Line>> {
-        let tenure = self.tenures.get(&task)?;
+    pub(in crate::attribution) fn job(&self, task: TaskId, at: MonoNs) -> Option<Option<Line>> {
+        let job = self.jobs.get(&task)?;
         let line = |of| Line { of, answers: false, basis: Basis::HandedOver };
-        Some(tenure.at(at).map(line))
+        Some(job.at(at).map(line))
     }
 }

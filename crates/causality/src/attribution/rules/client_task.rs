@@ -10,23 +10,22 @@
 //! Counterexamples: `link.client-task/set_going_by_another`, `errands_at_once`, `few_errands`,
 //! `made_and_woken_by_others`, `made_to_drain_a_queue`.
 
-use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
+use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Question};
 use crate::attribution::facts::Facts;
 use crate::attribution::request_set::Requests;
-use crate::errands::Waking;
-use crate::evidence::{Rule, Strength};
+use crate::client_tasks::Wakeup;
+use crate::evidence::Rule;
 use crate::exchange::Exchange;
 use wakepath_model::ids::TaskId;
 use wakepath_model::rows::HandoverRow;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "client task",
     says: "this request's task woke the one that sends, as those do that it resumes with the answer; or made it for this call",
-    strength: Strength::Habit,
-    rank: 1,
-    keeps: |q| {
-        let of = |w: &Waking| q.facts.at_work(q.xs, w.by, w.at);
-        if !q.is_errand() {
+    names: Some(|_, _| Rule::ClientTask),
+    cases: Some(cases),
+    ..ExclusionRule::habit(1, "client task", |q| {
+        let of = |w: &Wakeup| q.facts.at_work(q.xs, w.by, w.at);
+        if !q.is_woken_by_who_asks() {
             return None;
         }
         let mut requests: Requests = q.asking().map(of).collect::<Option<_>>()?;
@@ -34,35 +33,32 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
         // what was asked for one that was answered meanwhile is of no request
         let own = requests.is_empty();
         Some(Kept { requests: Keeps::These(requests), own, before: false })
-    },
-    names: Some(|_, _| Rule::ClientTask),
-    seen_at: NO_MOMENT,
-    cases: Some(cases),
+    })
 };
 
 fn cases(q: &Question) -> u32 {
-    q.asking().map(|w| q.facts.roles.errands(q.process, w.way)).min().unwrap_or_default()
+    q.asking().map(|w| q.facts.roles.resumed_wakers(q.process, w.way)).min().unwrap_or_default()
 }
 
 impl Facts<'_> {
     /// A task was woken before it sent.
     pub(in crate::attribution) fn woken_to_call(&mut self, r: &HandoverRow) {
         if r.is_empty == 0 {
-            self.tasks.or_default(r.task).helper.errand.add(r);
+            self.tasks.or_default(r.task).helper.wakeups.add(r);
         }
     }
 
     /// A call begins: what woke its task before it sent anything else is not what it was made for.
-    pub(in crate::attribution) fn meets_errand(&mut self, e: &Exchange) {
-        if let Some(w) = self.tasks.get_mut(e.request.actor).filter(|w| !w.helper.errand.is_sent_by(e)) {
-            w.helper.errand.wakings.clear();
+    pub(in crate::attribution) fn drop_old_wakeups(&mut self, e: &Exchange) {
+        if let Some(w) = self.tasks.get_mut(e.request.actor).filter(|w| !w.helper.wakeups.is_sent_by(e)) {
+            w.helper.wakeups.all.clear();
         }
     }
 
     /// The call was looked at.
-    pub(in crate::attribution) fn did_errand(&mut self, task: TaskId) {
+    pub(in crate::attribution) fn drop_wakeups(&mut self, task: TaskId) {
         if let Some(w) = self.tasks.get_mut(task) {
-            w.helper.errand.wakings.clear();
+            w.helper.wakeups.all.clear();
         }
     }
 }

@@ -8,8 +8,7 @@
 
 use crate::attribution::facts::Facts;
 use crate::attribution::helper::{HelperEvent, JobStats};
-use crate::attribution::state::CallFlag;
-use crate::attribution::state::Progress;
+use crate::attribution::state::{CallFlag, Progress};
 use crate::attribution::worker::Worker;
 use crate::conditions::holds;
 use crate::exchange::{ExId, Slab};
@@ -33,7 +32,7 @@ impl Facts<'_> {
     ///   besides, so there must be none of them either.)
     pub(in crate::attribution) fn completed(&self, xs: &Slab, y: ExId) -> Option<ExId> {
         let (x, at) = self.woken_after(xs, y)?;
-        let jobs = self.domains.get(self.state(y).process.leader()).map(|d| d.jobs).unwrap_or_default();
+        let jobs = self.domain(self.state(y).process).map(|d| d.jobs).unwrap_or_default();
         if !holds("completion.signs_are_enough", !jobs.say_little()) {
             return None;
         }
@@ -62,7 +61,7 @@ impl Facts<'_> {
     }
 
     /// The task that holds `x` alone was woken from a wait of its own: another may have done something for it.
-    pub(in crate::attribution) fn saw_waking(&mut self, r: &WaitRow, x: ExId) {
+    pub(in crate::attribution) fn saw_wakeup(&mut self, r: &WaitRow, x: ExId) {
         let (mut jobs, signalled) = self.tasks.or_default(r.by).helper.mark(r.woken, HelperEvent::Woke(x, r.blocked));
         if let Some(began) = signalled.filter(|_| self.is_helper(r.by))
             && let Some(holder) = self.tasks.get_mut(r.task)

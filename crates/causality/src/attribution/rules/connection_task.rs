@@ -10,23 +10,19 @@
 //! `accept_that_was_lost`, `others_made_behind_their_first_bytes`.
 
 use super::born::kept;
-use crate::attribution::exclusion::{ExclusionRule, NO_MOMENT, Question};
+use crate::attribution::exclusion::{ExclusionRule, Question};
 use crate::conditions::holds;
-use crate::evidence::{Rule, Strength};
+use crate::evidence::Rule;
 use crate::lineage::Basis;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "connection task",
     says: "the task replies to the requests of this one's connection, and to no others",
-    strength: Strength::Habit,
-    rank: 1,
-    keeps: |q| {
-        let line = q.facts.made_for(q.task, q.at).filter(|line| line.basis == Basis::OneConnection)?;
-        holds("served.one_each", own(q) > 0).then(|| kept(q, line)).flatten()
-    },
     names: Some(|_, _| Rule::ConnectionTask),
-    seen_at: NO_MOMENT,
     cases: Some(own),
+    ..ExclusionRule::habit(1, "connection task", |q| {
+        let line = q.line(Basis::OneConnection)?;
+        holds("served.one_each", own(q) > 0).then(|| kept(q, line)).flatten()
+    })
 };
 
 fn own(q: &Question) -> u32 {

@@ -9,20 +9,14 @@
 //! `replies_for_another`,
 //! `waits_lost`.
 
-use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
+use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Question};
 use crate::conditions::holds;
-use crate::evidence::Strength;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "consumer",
     says: "the thread asks for work in a loop of its own, and no task of its process hands it any",
-    strength: Strength::Habit,
-    rank: 1,
-    keeps,
     // what it keeps is of no request
-    names: None,
-    seen_at: NO_MOMENT,
-    cases: Some(|q| q.facts.roles.rounds(q.task)),
+    cases: Some(|q| q.facts.roles.consumers.rounds(q.task)),
+    ..ExclusionRule::habit(1, "consumer", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

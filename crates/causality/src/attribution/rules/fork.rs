@@ -20,7 +20,7 @@ impl Facts<'_> {
         let Some(x) = born_of.filter(|&x| self.is_undelivered(xs, x)) else { return Vec::new() };
         let segment = self.tasks.get_mut(task).map(|w| std::mem::take(&mut w.segment)).unwrap_or_default();
         let is_pending = |y: &_| self.is_undelivered(xs, *y) && self.state(*y).call.parent == Some(Parent::Pending);
-        let is_lost = self.is_lossy_since(xs.get(x), at);
+        let is_lost = self.roles.is_lossy(xs.get(x).request.taken, at);
         let claimed = if is_lost { Claimed::Lost } else { Claimed::By(x, Rule::Fork) };
         segment.into_iter().filter(is_pending).map(|call| Claim { call, claimed }).collect()
     }

@@ -10,24 +10,19 @@
 //!
 //! Counterexamples: `link.handoff/woken_by_a_bystander`, `sends_for_all`, `worker_of_a_pool`, `behind_a_reply`.
 
-use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::attribution::facts::Facts;
 use crate::attribution::helper::Woken;
 use crate::conditions::holds;
-use crate::evidence::{Rule, Strength};
+use crate::evidence::Rule;
 use crate::exchange::{ExId, Slab};
 use crate::process::known::Does;
 use wakepath_model::rows::WaitRow;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "handoff",
     says: "a task that worked on a request woke the helper: it did not go on by itself",
-    strength: Strength::Habit,
-    rank: 5,
-    keeps,
     names: Some(|_, _| Rule::Handoff),
-    seen_at: NO_MOMENT,
-    cases: None,
+    ..ExclusionRule::habit(5, "handoff", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
@@ -45,8 +40,8 @@ impl Facts<'_> {
         let by = self.tasks.get(r.by)?;
         let x = by.request_at(r.woken).or(by.held.only()).filter(|&x| self.is_open(xs, x))?;
         // of who was never seen to poll nobody knows what else it was given
-        let is_loop = self.roles.role(r.by).is_loop() && by.given.since().0 != 0;
-        let is_alone = !is_loop || by.given.owners() == [x];
+        let is_loop = self.roles.role(r.by).is_loop() && by.given.turn.since.0 != 0;
+        let is_alone = !is_loop || by.given.owners == [x];
         holds("handoff.of_one_alone", is_alone).then_some(x)
     }
 }

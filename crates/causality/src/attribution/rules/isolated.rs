@@ -8,23 +8,19 @@
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::conditions::holds;
-use crate::evidence::{Rule, Strength};
+use crate::evidence::Rule;
 use crate::exchange::ExId;
 use wakepath_model::ids::{MonoNs, TaskId};
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "isolated",
     says: "the library handed the task this request's input alone, and other tasks have the others",
-    strength: Strength::Shown,
-    rank: 1,
-    keeps,
     names: Some(|_, _| Rule::Isolation),
     seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.fragment.since),
-    cases: None,
+    ..ExclusionRule::shown(1, "isolated", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    q.worker.filter(|w| q.is_migrating() && w.given.is_isolated() && w.given.no_timer_due(q.at))?;
+    q.worker.filter(|w| q.is_migrating() && w.given.is_isolated() && w.given.turn.no_timer_due(q.at))?;
     let x = q.current().filter(|&x| holds("isolated.one_request", !q.facts.is_beside_another(q.xs, q.task, x)))?;
     let mut others = q.facts.runnable(q.xs, q.process).filter(|&y| y != x).peekable();
     let mut elsewhere: Vec<ExId> = Vec::new();

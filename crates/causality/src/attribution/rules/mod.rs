@@ -58,3 +58,11 @@ pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
     client_task::RULE,
     witness::RULE,
 ];
+
+const _: () = {
+    let mut i = 0;
+    while i < EXCLUSIONS.len() {
+        assert!(!EXCLUSIONS[i].says.is_empty());
+        i += 1;
+    }
+};

@@ -21,6 +21,7 @@ use crate::evidence::Rule;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::process::ProcessId;
 use crate::process::dials::Dial;
+use crate::roles::HabitId;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 impl Facts<'_> {
@@ -94,7 +95,8 @@ impl Facts<'_> {
             () if !is_pool || is_at_rest() => Some((x, by_owner)),
             () if !holds("owner.no_pool", !self.roles.is_migrating(process)) => None,
             () if holds("owner.made_alone", !dial.is_beside_another) && is_its_only() => Some((x, by_owner)),
-            () => holds("owner.made_for_one", self.roles.dials_for_one(process)).then_some((x, Rule::Dialled)),
+            () => holds("owner.made_for_one", self.roles.habits.is_believed(process, HabitId::DialsForOne))
+                .then_some((x, Rule::Dialled)),
         }
     }
 }

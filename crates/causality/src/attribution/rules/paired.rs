@@ -5,18 +5,13 @@
 //!
 //! Counterexample: `link.turn/paired_by_chance`.
 
-use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Property, Question};
-use crate::evidence::Strength;
+use crate::attribution::exclusion::{ExclusionRule, Kept, Property, Question};
+use crate::roles::HabitId;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "paired",
     says: "the call's connection was only ever used for requests of one other, and theirs came elsewhere",
-    strength: Strength::Habit,
-    rank: 10,
-    keeps,
-    names: None,
-    seen_at: NO_MOMENT,
-    cases: Some(|q| q.facts.roles.pair_cases(q.process)),
+    cases: Some(|q| q.facts.roles.habits.of(q.process, HabitId::Paired).cases),
+    ..ExclusionRule::habit(10, "paired", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

@@ -5,19 +5,15 @@
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::attribution::facts::Facts;
-use crate::evidence::{Rule, Strength};
+use crate::evidence::Rule;
 use crate::process::known::Does;
 use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "pick-up",
     says: "the worker had taken up this request alone: it had replied in part, or read an answer of its",
-    strength: Strength::Shown,
-    rank: 4,
-    keeps,
     names: Some(|_, _| Rule::Fragment),
     seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.fragment.since),
-    cases: None,
+    ..ExclusionRule::shown(4, "pick-up", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

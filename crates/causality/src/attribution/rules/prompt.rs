@@ -13,20 +13,14 @@
 //! Counterexamples: `link.turn/paired_by_chance`, a loop that reads all first; `prompt_answer`,
 //! `prompt_two_at_once`, `prompt_answered`.
 
-use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::conditions::holds;
-use crate::evidence::Strength;
 use wakepath_model::ids::EndpointId;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "prompt",
     says: "the loop does at once what an input asks for, and had just read this request",
-    strength: Strength::Habit,
-    rank: 11,
-    keeps,
-    names: None,
-    seen_at: NO_MOMENT,
     cases: Some(|q| q.facts.roles.prompt_cases(q.process)),
+    ..ExclusionRule::habit(11, "prompt", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

@@ -6,30 +6,26 @@
 //!
 //! Counterexamples: `link.isolation/rest_mixed`, `rest_else`, `rest_pool`, `timer`.
 
-use crate::attribution::domain::Rest;
-use crate::attribution::domain::RestFlag;
+use crate::attribution::domain::{Rest, RestFlag};
 use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::attribution::facts::Facts;
 use crate::attribution::state::CallFlag;
 use crate::conditions::holds;
-use crate::evidence::{Rule, Strength};
+use crate::evidence::Rule;
 use crate::exchange::{ExId, Slab};
 use crate::flags::Flags;
 use crate::lineage::is_over;
 use crate::process::ProcessId;
+use crate::process::known::ProcessFlag;
 use crate::process::turn::TIMER_GRAIN_NS;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{InputKind, InputRow};
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "rest",
     says: "the whole process was at rest when it was handed this request's input, and was given nothing else since",
-    strength: Strength::Shown,
-    rank: 0,
-    keeps: |q: &Question| q.facts.at_rest(q.xs, q.process, q.at).map(Kept::one),
     names: Some(|_, _| Rule::Isolation),
     seen_at: |q, _| q.facts.rested_at(q.process),
-    cases: None,
+    ..ExclusionRule::shown(0, "rest", |q: &Question| q.facts.at_rest(q.xs, q.process, q.at).map(Kept::one))
 };
 
 impl Facts<'_> {
@@ -67,7 +63,7 @@ impl Facts<'_> {
 
     /// When the process was handed its last input.
     fn rested_at(&self, process: ProcessId) -> MonoNs {
-        self.domains.get(process.leader()).and_then(|d| d.rest).map_or(MonoNs(0), |r| r.at)
+        self.domain(process).and_then(|d| d.rest).map_or(MonoNs(0), |r| r.at)
     }
 
     /// Any of several requests could have made a call.
@@ -91,12 +87,12 @@ impl Facts<'_> {
     /// one call at a time, as many as there are such calls. 0 where that is not so, or where calls may be of no request.
     fn waiting_unknown(&self, xs: &Slab, process: ProcessId, at: MonoNs) -> usize {
         let roles = self.roles;
-        let several = roles.is_parallel_at_rest(process) || roles.fans_out(process);
+        let several = roles.is_so(process, ProcessFlag::ParallelAtRest) || roles.fans_out(process);
         if several || roles.calls_of_its_own(process) || at <= roles.unseen_until(process) {
             return 0;
         }
         let is_sure = |y: &&ExId| self.is_asking(xs, **y) && !roles.is_lossy(xs.get(**y).request.began, at);
-        let doubtful = self.domains.get(process.leader()).and_then(|d| d.doubtful.as_ref());
+        let doubtful = self.domain(process).and_then(|d| d.doubtful.as_ref());
         doubtful.map_or(0, |calls| calls.iter().filter(is_sure).count())
     }
 
@@ -138,7 +134,7 @@ impl Facts<'_> {
     /// several calls at once, one that has calls under way may wait for that too. After an input that was handed over
     /// without rest some calls are of no request in particular: those who made them wait for their answers all the same.
     pub(in crate::attribution) fn at_rest(&self, xs: &Slab, process: ProcessId, at: MonoNs) -> Option<ExId> {
-        let r = self.domains.get(process.leader())?.rest.as_ref()?;
+        let r = self.domain(process)?.rest.as_ref()?;
         let x =
             r.of.filter(|&x| holds("rest.nothing_of_others", !r.flags.has(RestFlag::Mixed)) && self.is_open(xs, x))?;
         if !holds("rest.no_timer_due", at.0.saturating_add(TIMER_GRAIN_NS) < r.until) {
@@ -151,7 +147,7 @@ impl Facts<'_> {
         let is_other = |y: &ExId| *y != x && !is_over(xs.get(*y));
         // each of them waits for an answer, though it is not known which for which
         let most = self.waiting_unknown(xs, process, at);
-        let is_alone = match self.roles.is_parallel_at_rest(process) {
+        let is_alone = match self.roles.is_so(process, ProcessFlag::ParallelAtRest) {
             true => self.open(process).iter().copied().filter(is_other).nth(most).is_none(),
             false => self.runnable(xs, process).filter(is_other).nth(most).is_none(),
         };

@@ -72,10 +72,10 @@ impl Facts<'_> {
         let (e, process) = (xs.get(y), self.state(y).process);
         let replies = &self.domain(process).filter(|_| e.content.reply > fingerprint::NOTHING)?.replies;
         let alike = replies.alike(e.content.reply);
-        let x = alike.requests.first.filter(|&x| xs.is_live(x) && !self.state(x).flags.has(Progress::Given))?;
+        let x = alike.requests.first.filter(|&x| self.is_undelivered(xs, x))?;
         let of = xs.get(x);
         let is_meanwhile = of.request.taken <= e.request.began && e.reply.began <= of.reply.began;
-        let is_proxy = self.roles.cases(process, HabitId::PassesAnswersOn) > 0;
+        let is_proxy = self.roles.habits.is_believed(process, HabitId::PassesAnswersOn);
         let is_known = holds("same-reply.always_passed_on", is_proxy)
             && holds("same-reply.of_one_call", !alike.calls.is_shared)
             && holds("same-reply.to_one_request", !alike.requests.is_shared)
@@ -99,7 +99,7 @@ impl<F: Finished> Attribution<'_, F> {
             && at.0 + ALIKE_NS <= now.0
         {
             self.outbox.alike.pop_front();
-            if xs.is_live(y) && !self.facts.state(y).flags.has(Progress::Given) {
+            if self.facts.is_undelivered(xs, y) {
                 self.claim_same_reply(xs, y);
             }
         }

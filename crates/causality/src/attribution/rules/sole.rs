@@ -13,23 +13,19 @@
 //! Counterexamples: `link.sole/helper_calls_of_its_own`, `not_handed_work`, `woken_by_a_timer`, `helper_of_another`, `too_few_calls`,
 //! `behind_a_reply`.
 
-use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::attribution::facts::Facts;
 use crate::attribution::helper::Woken;
 use crate::conditions::holds;
-use crate::evidence::{Rule, Strength};
-use crate::process::known::Does;
+use crate::evidence::Rule;
+use crate::process::known::{Does, ProcessFlag};
+use crate::roles::HabitId;
 use wakepath_model::ids::TaskId;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "sole",
     says: "helpers of this process never made a call while no request was open",
-    strength: Strength::Habit,
-    rank: 6,
-    keeps,
     names: Some(|_, _| Rule::Sole),
-    seen_at: NO_MOMENT,
-    cases: None,
+    ..ExclusionRule::habit(6, "sole", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
@@ -54,16 +50,16 @@ pub(in crate::attribution) fn is_asked_by_one(q: &Question) -> bool {
     let is_asked = match q.worker.map(|w| w.helper.woken).unwrap_or_default() {
         Woken::Unknown => true,
         // it went on to something else without sleeping, and there was never more than one thing to go on to
-        Woken::For(x) => !q.is_open(x) && !roles.is_concurrent(q.process),
+        Woken::For(x) => !q.is_open(x) && !roles.is_so(q.process, ProcessFlag::Concurrent),
         Woken::Timer => holds("sole.no_timer", false),
     };
     // what it does may be of a request that is over
     let is_at_first_work = q.worker.is_some_and(|w| w.born_of.is_some());
     is_asked
-        && !q.is_errand()
+        && !q.is_woken_by_who_asks()
         && holds("sole.not_of_its_maker", !is_at_first_work)
         && q.at > roles.unseen_until(q.process)
         && holds("sole.never_without_a_request", !roles.calls_unasked(q.process))
-        && holds("sole.often", roles.often_has_none(q.process))
-        && holds("sole.calls_often", roles.helpers_call_often(q.process))
+        && holds("sole.often", roles.habits.is_often(q.process, HabitId::Idle))
+        && holds("sole.calls_often", roles.habits.is_often(q.process, HabitId::HelpersAreAsked))
 }

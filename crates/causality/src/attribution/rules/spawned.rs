@@ -10,23 +10,19 @@
 //! `worker_that_waits_a_little`.
 
 use super::born::kept;
-use crate::attribution::exclusion::{ExclusionRule, NO_MOMENT, Question};
+use crate::attribution::exclusion::{ExclusionRule, Question};
 use crate::conditions::holds;
-use crate::evidence::{Rule, Strength};
+use crate::evidence::Rule;
 use crate::lineage::Basis;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "spawned",
     says: "the task was made for this request and ended with it, as all did that the process made in requests",
-    strength: Strength::Habit,
-    rank: 1,
-    keeps: |q| {
-        let line = q.facts.made_for(q.task, q.at).filter(|line| line.basis == Basis::EndsWithIt)?;
-        holds("spawned.never_otherwise", ended(q) > 0).then(|| kept(q, line)).flatten()
-    },
     names: Some(|_, _| Rule::Spawned),
-    seen_at: NO_MOMENT,
     cases: Some(ended),
+    ..ExclusionRule::habit(1, "spawned", |q| {
+        let line = q.line(Basis::EndsWithIt)?;
+        holds("spawned.never_otherwise", ended(q) > 0).then(|| kept(q, line)).flatten()
+    })
 };
 
 fn ended(q: &Question) -> u32 {

@@ -16,14 +16,10 @@ use crate::process::known::Does;
 use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "thread",
     says: "the thread works on one request at a time, and had taken this one",
-    strength: Strength::Shown,
-    rank: 2,
-    keeps,
     names: Some(|_, strength| if strength == Strength::Shown { Rule::Fragment } else { Rule::Thread }),
     seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.fragment.since),
-    cases: None,
+    ..ExclusionRule::shown(2, "thread", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

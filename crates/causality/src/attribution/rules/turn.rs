@@ -20,18 +20,14 @@ use crate::evidence::{Rule, Strength};
 use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "turn",
     says: "the loop was given nothing of theirs since it last waited",
-    strength: Strength::Shown,
-    rank: 3,
-    keeps,
     names: Some(|q, strength| match strength {
         Strength::Habit => Rule::Turn,
         _ if q.worker.is_some_and(|w| w.given.is_isolated()) => Rule::Isolation,
         _ => Rule::Fragment,
     }),
-    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.given.since()),
-    cases: None,
+    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.given.turn.since),
+    ..ExclusionRule::shown(3, "turn", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
@@ -39,6 +35,6 @@ fn keeps(q: &Question) -> Option<Kept> {
     if turn.may_be_anothers(q.at) || q.may_have_taken_results() {
         return Some(Kept { requests: Keeps::Those(Property::GivenOrHeld), own: true, before: true });
     }
-    let given = turn.owners().iter().copied().filter(|&x| q.xs.is_live(x)).collect();
+    let given = turn.owners.iter().copied().filter(|&x| q.xs.is_live(x)).collect();
     Some(Kept { requests: Keeps::These(given), own: turn.is_own(), before: false })
 }

@@ -6,25 +6,19 @@
 //!
 //! Counterexamples: `link.fragment/loop_own_timer`, `link.asked-again/too_few_cases`.
 
-use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::conditions::holds;
-use crate::evidence::Strength;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "unasked",
     says: "this process makes no call while no request is open",
-    strength: Strength::Habit,
-    rank: 9,
-    keeps,
-    names: None,
-    seen_at: NO_MOMENT,
     cases: Some(|q| q.facts.roles.unasked_cases(q.process)),
+    ..ExclusionRule::habit(9, "unasked", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
     let roles = q.facts.roles;
     let is_asked = match () {
-        () if q.is_errand() => false,
+        () if q.is_woken_by_who_asks() => false,
         () if q.is_loop() => {
             !q.is_ring()
                 && holds("unasked.never_seen", !roles.may_call_unasked(q.process))

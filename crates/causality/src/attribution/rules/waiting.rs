@@ -9,19 +9,14 @@
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, Property, Question};
 use crate::conditions::holds;
-use crate::evidence::Strength;
 use crate::process::known::Does;
 use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "waiting",
     says: "requests of this process do one thing at a time, and these waited for an answer",
-    strength: Strength::Habit,
-    rank: 7,
-    keeps,
-    names: None,
     seen_at: |q, x| x.map_or(MonoNs(0), |x| q.facts.waits_since(q.xs, x)),
     cases: Some(|q| q.facts.roles.single_cases(q.process)),
+    ..ExclusionRule::habit(7, "waiting", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

@@ -7,19 +7,14 @@
 //!
 //! Counterexamples: `link.witness/borne_by_two`, `bearer_is_over`, `bearer_is_not_the_owner`, `another_is_unread`; and `minted`, where it says nothing.
 
-use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::conditions::holds;
-use crate::evidence::{Rule, Strength};
+use crate::evidence::Rule;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
-    name: "witness",
     says: "the call carries the identifier of this request, which no other was seen to bear",
-    strength: Strength::Shown,
-    rank: 0,
-    keeps,
     names: Some(|_, _| Rule::Witness),
-    seen_at: NO_MOMENT,
-    cases: None,
+    ..ExclusionRule::shown(0, "witness", keeps)
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

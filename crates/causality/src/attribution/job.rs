@@ -5,7 +5,7 @@ use wakepath_model::ids::MonoNs;
 
 /// What a goroutine that takes items is at.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Tenure {
+pub(super) struct Job {
     /// For which request it works, where it is at one.
     of: Option<ExId>,
     taken: MonoNs,
@@ -15,7 +15,7 @@ pub(super) struct Tenure {
     before: Option<(ExId, MonoNs, MonoNs)>,
 }
 
-impl Tenure {
+impl Job {
     /// For which request it worked at a moment not long ago.
     pub(super) fn at(&self, at: MonoNs) -> Option<ExId> {
         if (self.taken..=self.until).contains(&at) {

@@ -1,14 +1,16 @@
 //! Work that a goroutine gets through a channel and hands back: between the two it is at that alone.
 //!
 //! A worker of a pool takes an item of the goroutine that works for a request, and sends what came of it to just that goroutine. If in
-//! between it took nothing from others that could be work, and handed nothing back to others, that is a **tenure**. The first pass over
+//! between it took nothing from others that could be work, and handed nothing back to others, that is a **job**. The first pass over
 //! a recording finds them, since only its end shows what it was.
 //!
 //! What a goroutine borrows amid an item, such as a connection that another worker sets free, looks like an item of that one's, too:
 //! some day it hands something back to just that one. Items of such a type are **lent** where none was ever taken but amid another item.
 
 use crate::conditions::holds;
-use crate::flags::{Flag, Flags};
+use crate::flags::{Flags, flags};
+use crate::intervals::Intervals;
+use crate::lineage::{Lineage, TaskRequest};
 use crate::process::ProcessId;
 use crate::roles::{HabitId, HabitTable};
 use rustc_hash::FxHashMap;
@@ -16,8 +18,8 @@ use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::HandoverRow;
 
-/// Most tenures kept: calls in those beyond stay open.
-const TENURES_MAX: usize = 1 << 20;
+/// Most jobs kept: calls in those beyond stay open.
+const JOBS_MAX: usize = 1 << 20;
 /// Most goroutines of which is kept what they took.
 const TAKERS_MAX: usize = 1 << 18;
 /// Most items kept of one: an older one counts as never handed back.
@@ -25,23 +27,17 @@ const ITEMS_MAX: usize = 8;
 /// Types of items told apart in a process; those beyond count as one, of which anything may be work.
 const KINDS_MAX: usize = 63;
 
-/// What is so of an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum ItemFlag {
-    /// Who sent it was at work for a request.
-    Somebodys,
-    /// Who sent it has requests itself.
-    OfRequests,
-    /// It gave something to others.
-    Given,
-    /// Another item was handed back meanwhile.
-    Mixed,
-}
-
-impl Flag for ItemFlag {
-    fn number(self) -> u8 {
-        self as u8
+flags! {
+    /// What is so of an item.
+    enum ItemFlag {
+        /// Who sent it was at work for a request.
+        Somebodys,
+        /// Who sent it has requests itself.
+        OfRequests,
+        /// It gave something to others.
+        Given,
+        /// Another item was handed back meanwhile.
+        Mixed,
     }
 }
 
@@ -74,9 +70,9 @@ impl Item {
 struct Taker {
     process: ProcessId,
     items: SmallVec<[Item; 2]>,
-    /// It had a tenure, and called or had others work in it.
+    /// It had a job, and called or had others work in it.
     is_worker: bool,
-    /// Items that it never handed back, and took amid no tenure.
+    /// Items that it never handed back, and took amid no job.
     loose: u64,
 }
 
@@ -88,7 +84,7 @@ impl Taker {
     }
 }
 
-/// A tenure, of which is not known yet what the types of items in it are.
+/// A job, of which is not known yet what the types of items in it are.
 struct Candidate {
     process: ProcessId,
     /// When what came of the item was sent.
@@ -105,9 +101,9 @@ struct Candidate {
 struct Kinds {
     /// The types, by their numbers.
     types: Vec<u64>,
-    /// Taken by workers amid no tenure.
+    /// Taken by workers amid no job.
     idle: u64,
-    /// Begin tenures.
+    /// Begin jobs.
     work: u64,
     /// End them.
     answers: u64,
@@ -116,7 +112,7 @@ struct Kinds {
     /// Begin what is work or a loan, and end that.
     maybe_work: u64,
     maybe_answers: u64,
-    /// How many tenures had calls.
+    /// How many jobs had calls.
     cases: u32,
 }
 
@@ -138,7 +134,7 @@ impl Kinds {
         1 << number
     }
 
-    /// Types that workers take amid tenures alone, and that begin none: what they waited for themselves, as a connection of a pool is.
+    /// Types that workers take amid jobs alone, and that begin none: what they waited for themselves, as a connection of a pool is.
     fn harmless(&self) -> u64 {
         !(self.idle | self.work) & !(1 << KINDS_MAX)
     }
@@ -162,38 +158,28 @@ fn ends(r: &HandoverRow, giver: TaskId, first: TaskId) -> bool {
     first != TaskId::UNKNOWN && (first == r.task || giver == r.from && first == r.first)
 }
 
-/// The tenures of a recording.
+/// The jobs of a recording.
 #[derive(Default)]
-pub(crate) struct Tenures {
+pub(crate) struct Jobs {
     kinds: FxHashMap<ProcessId, Kinds>,
     takers: FxHashMap<TaskId, Taker>,
-    /// By who took an item, and when. Once all was seen, what is left are tenures.
+    /// By who took an item, and when. Once all was seen, what is left are jobs.
     candidates: FxHashMap<(TaskId, MonoNs), Candidate>,
     /// When handovers were lost.
-    losses: Vec<(u64, u64)>,
+    losses: Intervals,
 }
 
-impl Tenures {
-    /// A goroutine of a process got an item. `has_requests`: whether one takes requests itself; `is_made_for_one`: whether it was made
-    /// for one; `is_over`: whether the request is over by now that one had at a moment.
-    pub(crate) fn handed_over(
-        &mut self,
-        r: &HandoverRow,
-        process: ProcessId,
-        has_requests: impl Fn(TaskId) -> bool,
-        is_made_for_one: impl Fn(TaskId) -> bool,
-        is_over: impl Fn(TaskId, MonoNs) -> bool,
-    ) {
+impl Jobs {
+    /// A goroutine of a process got an item. `lineage`: what each works for now.
+    pub(crate) fn handed_over(&mut self, r: &HandoverRow, process: ProcessId, lineage: &Lineage) {
         let kind = self.kinds.entry(process).or_default().bit(r.of);
-        let is_for_requests = has_requests(r.task);
+        let is_for_requests = lineage.has_requests(r.task);
         let mut is_answer = self.gives(r.from, r, kind, is_for_requests);
         if r.first != r.from {
             is_answer |= self.gives(r.first, r, kind, is_for_requests);
         }
         if r.is_empty == 0 && !is_for_requests && !is_answer {
-            let is_of_requests = has_requests(r.first);
-            let is_somebodys = is_of_requests || is_made_for_one(r.first) || self.is_at_work(r.first, r.task);
-            self.takes(r, process, kind, (is_of_requests, is_somebodys), is_over);
+            self.takes(r, process, kind, lineage);
         }
     }
 
@@ -203,20 +189,16 @@ impl Tenures {
         taker.is_some_and(|t| t.items.iter().any(|i| i.flags.has(ItemFlag::Somebodys) && i.first != but))
     }
 
-    fn takes(
-        &mut self,
-        r: &HandoverRow,
-        process: ProcessId,
-        kind: u64,
-        (is_of_requests, is_somebodys): (bool, bool),
-        is_over: impl Fn(TaskId, MonoNs) -> bool,
-    ) {
+    fn takes(&mut self, r: &HandoverRow, process: ProcessId, kind: u64, lineage: &Lineage) {
+        let is_of_requests = lineage.has_requests(r.first);
+        let is_made_for_one = || matches!(lineage.of(r.first, MonoNs(u64::MAX)), TaskRequest::Of(_));
+        let is_somebodys = is_of_requests || is_made_for_one() || self.is_at_work(r.first, r.task);
         if self.takers.len() >= TAKERS_MAX && !self.takers.contains_key(&r.task) {
             return;
         }
         let taker = self.takers.entry(r.task).or_default();
         taker.process = process;
-        let is_open = |i: &&Item| i.flags.has(ItemFlag::Somebodys) && !is_over(i.first, i.taken);
+        let is_open = |i: &&Item| i.flags.has(ItemFlag::Somebodys) && !lineage.was_over(i.first, i.taken, r.at);
         let amid: SmallVec<[(MonoNs, u64); 1]> =
             taker.items.iter().filter(is_open).map(|i| (i.taken, i.kind)).collect();
         if amid.is_empty() {
@@ -258,7 +240,7 @@ impl Tenures {
             later.amid.retain(|(taken, _)| *taken != item.taken);
             kinds.alone |= if later.amid.is_empty() { later.kind } else { 0 };
         }
-        // what it did after the sending is not for it: its tenure ends there
+        // what it did after the sending is not for it: its job ends there
         let is_whole = holds("handed.nothing_else_was_handed_back", !item.flags.has(ItemFlag::Mixed));
         if may_be_lent {
             gave_more(&mut taker.items);
@@ -284,7 +266,7 @@ impl Tenures {
         // for whom it called amid another one's work cannot be known
         let lent = item.amid.iter().fold(item.lent, |all, (_, kind)| all | kind);
         let candidate = Candidate { process: taker.process, until: sent, took, gave: item.gave, lent };
-        if self.candidates.len() < TENURES_MAX {
+        if self.candidates.len() < JOBS_MAX {
             self.candidates.insert((task, item.taken), candidate);
         }
         is_answer
@@ -299,7 +281,7 @@ impl Tenures {
 
     /// Handovers were lost.
     pub(crate) fn lost(&mut self, from: u64, to: u64) {
-        self.losses.push((from, to));
+        self.losses.push(from, to);
     }
 
     /// A goroutine ended.
@@ -318,18 +300,18 @@ impl Tenures {
             kinds.finish();
             habits.at(process).cases(HabitId::HandsBack, kinds.cases);
         }
+        self.losses.settle();
         let (kinds, losses) = (&self.kinds, &self.losses);
-        let is_seen = |from: MonoNs, to: MonoNs| !losses.iter().any(|&(a, b)| a <= to.0 && b >= from.0);
         self.candidates.retain(|&(_, taken), c| {
             let kinds = &kinds[&c.process];
             kinds.are_lent(c.lent)
                 && holds("handed.nothing_else_was_taken", c.took & !kinds.harmless() == 0)
                 && holds("handed.nothing_was_handed_to_others", c.gave & kinds.answers == 0)
-                && holds("handed.nothing_was_lost", is_seen(taken, c.until))
+                && holds("handed.nothing_was_lost", !losses.touch(taken, c.until))
         });
     }
 
-    /// When a tenure ended that began with an item that a goroutine took at a moment; none where that began none.
+    /// When a job ended that began with an item that a goroutine took at a moment; none where that began none.
     pub(crate) fn until(&self, task: TaskId, taken: MonoNs) -> Option<MonoNs> {
         self.candidates.get(&(task, taken)).map(|c| c.until)
     }

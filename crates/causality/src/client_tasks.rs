@@ -1,4 +1,4 @@
-//! Errands: a task that others set going sends a request for one of them, and resumes that one with the answer.
+//! Client tasks: one that others set going sends a request for one of them, and resumes that one with the answer.
 //!
 //! So clients work that have a task for each connection (hyper and what is built on it). Where the runtime tells who wakes whom
 //! (Tokio, where it has probes), each that woke the idle task before it sent may have asked. Why a task is woken shows by its kind and by the
@@ -6,6 +6,7 @@
 //! The first pass over a recording counts this for each such way, among the habits.
 
 use crate::exchange::Exchange;
+use crate::lineage::Lineage;
 use crate::process::ProcessId;
 use crate::roles::{HabitId, HabitTable};
 use rustc_hash::FxHashMap;
@@ -14,13 +15,13 @@ use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::HandoverRow;
 
 /// Most tasks of which is kept for whom they send: calls of those beyond stay open, unless others of their kind tell.
-const HELPERS_MAX: usize = 1 << 18;
+const TASKS_MAX: usize = 1 << 18;
 /// Most ways in which one of them is woken; what else wakes it is not known to ask.
 const WAYS_MAX: usize = 8;
 
 /// Somebody who woke a task before it sent.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) struct Waking {
+pub(crate) struct Wakeup {
     /// Who; unknown where it was no task.
     pub(crate) by: TaskId,
     /// When.
@@ -33,37 +34,37 @@ pub(crate) struct Waking {
 
 /// Who woke a task before it sent.
 #[derive(Clone, Default)]
-pub(crate) struct Errand {
+pub(crate) struct Wakeups {
     /// When it sent.
     sent: MonoNs,
     /// All who did.
-    pub(crate) wakings: SmallVec<[Waking; 2]>,
+    pub(crate) all: SmallVec<[Wakeup; 2]>,
 }
 
-impl Errand {
+impl Wakeups {
     /// A row tells of one of them. Rows of the same sending have the same time.
     pub(crate) fn add(&mut self, r: &HandoverRow) {
         if self.sent != r.at {
-            self.wakings.clear();
+            self.all.clear();
         }
         self.sent = r.at;
         let is_birth = r.first == TaskId::UNKNOWN && r.from != TaskId::UNKNOWN;
-        self.wakings.push(Waking { by: r.from, at: r.sent, way: r.of, is_birth });
+        self.all.push(Wakeup { by: r.from, at: r.sent, way: r.of, is_birth });
     }
 
     /// Whether a call was sent then.
     pub(crate) fn is_sent_by(&self, e: &Exchange) -> bool {
-        !self.wakings.is_empty() && (e.request.began..=e.request.taken).contains(&self.sent)
+        !self.all.is_empty() && (e.request.began..=e.request.taken).contains(&self.sent)
     }
 }
 
 /// A task that sends for others.
 #[derive(Default)]
-struct Helper {
+struct ClientTask {
     process: ProcessId,
-    errand: Errand,
+    wakeups: Wakeups,
     /// Who may have asked for what it sent last.
-    asked_by: SmallVec<[Waking; 2]>,
+    asked_by: SmallVec<[Wakeup; 2]>,
     /// In which ways it was ever woken before it sent.
     ways: SmallVec<[u64; 4]>,
     /// How many of its calls are under way.
@@ -74,72 +75,72 @@ struct Helper {
     is_answered: bool,
 }
 
-/// The errands of a recording, as far as they show habits.
+/// The client tasks of a recording, as far as they show habits.
 #[derive(Default)]
-pub(crate) struct Errands {
-    helpers: FxHashMap<TaskId, Helper>,
+pub(crate) struct ClientTasks {
+    tasks: FxHashMap<TaskId, ClientTask>,
 }
 
-impl Errands {
-    /// A task of a process was woken before it sent, or resumed by one that sends. `has_requests`: whether one takes requests itself.
+impl ClientTasks {
+    /// A task of a process was woken before it sent, or resumed by one that sends.
     pub(crate) fn handed_over(
         &mut self,
         r: &HandoverRow,
         process: ProcessId,
-        has_requests: impl Fn(TaskId) -> bool,
+        lineage: &Lineage,
         habits: &mut HabitTable,
     ) {
         if r.is_empty == 0 {
-            if self.helpers.len() < HELPERS_MAX || self.helpers.contains_key(&r.task) {
-                let helper = self.helpers.entry(r.task).or_default();
-                helper.process = process;
-                helper.errand.add(r);
+            if self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&r.task) {
+                let task = self.tasks.entry(r.task).or_default();
+                task.process = process;
+                task.wakeups.add(r);
             }
             return;
         }
-        let Some(helper) = self.helpers.get_mut(&r.from) else { return };
-        let asked_by = || helper.asked_by.iter().filter(|w| !w.is_birth);
+        let Some(task) = self.tasks.get_mut(&r.from) else { return };
+        let asked_by = || task.asked_by.iter().filter(|w| !w.is_birth);
         let is_who_asked = asked_by().any(|w| w.by == r.task);
-        if asked_by().next().is_none() || !is_who_asked && !has_requests(r.task) {
+        if asked_by().next().is_none() || !is_who_asked && !lineage.has_requests(r.task) {
             return;
         }
         for w in asked_by() {
-            let Some(way) = habits.at_way(helper.process, w.way) else { continue };
-            way.case_if(HabitId::ResumesWhoAsked, w.by == r.task && helper.is_answered);
-            let is_another = w.by != r.task && (helper.is_answered || !is_who_asked);
+            let Some(way) = habits.at_way(task.process, w.way) else { continue };
+            way.case_if(HabitId::ResumesWhoAsked, w.by == r.task && task.is_answered);
+            let is_another = w.by != r.task && (task.is_answered || !is_who_asked);
             way.exception_if(HabitId::ResumesWhoAsked, is_another);
         }
-        if helper.is_answered {
-            helper.asked_by.clear();
+        if task.is_answered {
+            task.asked_by.clear();
         }
     }
 
     /// A task calls.
     pub(crate) fn called(&mut self, e: &Exchange, habits: &mut HabitTable) {
-        let Some(helper) = self.helpers.get_mut(&e.request.actor) else { return };
-        let errand = std::mem::take(&mut helper.errand);
-        helper.asked_by = if errand.is_sent_by(e) { errand.wakings } else { SmallVec::new() };
-        helper.is_answered = false;
-        helper.under_way += 1;
-        for w in &helper.asked_by {
+        let Some(task) = self.tasks.get_mut(&e.request.actor) else { return };
+        let wakeups = std::mem::take(&mut task.wakeups);
+        task.asked_by = if wakeups.is_sent_by(e) { wakeups.all } else { SmallVec::new() };
+        task.is_answered = false;
+        task.under_way += 1;
+        for w in &task.asked_by {
             // by no task, or by what others woke before
             let is_unknown = w.by == TaskId::UNKNOWN;
             if is_unknown || w.is_birth {
-                let goes_on = w.is_birth && std::mem::replace(&mut helper.has_called_for_maker, true);
-                if let Some(way) = habits.at_way(helper.process, w.way) {
+                let goes_on = w.is_birth && std::mem::replace(&mut task.has_called_for_maker, true);
+                if let Some(way) = habits.at_way(task.process, w.way) {
                     way.case_if(HabitId::ResumesWhoAsked, w.is_birth);
                     way.exception_if(HabitId::WokenByWhoAsks, is_unknown);
                     way.exception_if(HabitId::MadeForOneCall, goes_on);
                 }
             }
-            if !helper.ways.contains(&w.way) && helper.ways.len() < WAYS_MAX {
-                helper.ways.push(w.way);
+            if !task.ways.contains(&w.way) && task.ways.len() < WAYS_MAX {
+                task.ways.push(w.way);
             }
         }
-        if helper.under_way > 1 {
-            for number in &helper.ways {
-                if let Some(way) = habits.at_way(helper.process, *number) {
-                    way.exception_if(HabitId::OneErrandAtATime, true);
+        if task.under_way > 1 {
+            for number in &task.ways {
+                if let Some(way) = habits.at_way(task.process, *number) {
+                    way.exception_if(HabitId::OneCallAtATime, true);
                 }
             }
         }
@@ -147,15 +148,15 @@ impl Errands {
 
     /// The answer to a call began.
     pub(crate) fn answered(&mut self, e: &Exchange) {
-        if let Some(helper) = self.helpers.get_mut(&e.request.actor) {
-            helper.is_answered = true;
+        if let Some(task) = self.tasks.get_mut(&e.request.actor) {
+            task.is_answered = true;
         }
     }
 
     /// A call is over.
     pub(crate) fn over(&mut self, e: &Exchange) {
-        if let Some(helper) = self.helpers.get_mut(&e.request.actor) {
-            helper.under_way = helper.under_way.saturating_sub(1);
+        if let Some(task) = self.tasks.get_mut(&e.request.actor) {
+            task.under_way = task.under_way.saturating_sub(1);
         }
     }
 }
