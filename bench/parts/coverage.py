@@ -210,7 +210,7 @@ def attached(place, line):
     pid = place.pids[-1]
     for name in ("before", "behind"):
         warm = [program("vload"), "--url", f"http://127.0.0.1:{port}", "--connections", "4", "--requests", "60", "--mix", "/x=1"]
-        run([port, clients, clients * 4, "--truth", place.at / f"{name}.jsonl"], 120)
+        run([*warm, "--truth", place.at / f"{name}.jsonl"], 120)
         if name == "before":
             run([program("wakepath"), "attach", str(pid), "--yes"], 120)
     return port

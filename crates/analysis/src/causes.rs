@@ -457,7 +457,7 @@ causes! {
         account: Account::Taker,
         says: &[
             when(When::Because(reasons::NO_DESCRIPTOR), "waiting for {service} to accept its connection, for which no file descriptor was left"),
-            when(When::Because(reasons::OTHERS_ANSWERED), "waiting until {service} had answered another request"),
+            when(When::Because(reasons::OTHERS_ANSWERED), "waiting until {service} had answered another request, as for a connection of a pool"),
             say("waiting to be picked up by {service}"),
         ],
         adds: &[say(", which was {object}")],

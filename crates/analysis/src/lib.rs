@@ -29,5 +29,6 @@ pub mod service_map;
 pub mod slices;
 pub mod spans;
 pub mod stacks;
+pub mod throttled;
 pub mod timeline;
 pub mod why;

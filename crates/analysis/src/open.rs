@@ -9,12 +9,14 @@
 mod circles;
 mod last;
 mod looks;
+mod owing;
 mod peers;
 mod queues;
 mod readers;
 mod sessions;
 
-pub use looks::Before;
+pub use looks::{Answered, Before};
+pub use owing::Owing;
 pub use queues::AcceptQueue;
 pub use readers::HandedOn;
 pub use sessions::{Held, Session};
@@ -210,8 +212,12 @@ pub struct Unended {
     pub before: Vec<Before>,
     /// Of these, those that nothing moved on since, and of which their sockets do not show whether an answer is due.
     pub before_unknown: u64,
+    /// The services that owe these answers, each after those that it asks itself.
+    pub owing: Vec<Owing>,
     /// PostgreSQL's sessions that sleep in the middle of a statement.
     pub sessions: Vec<Held>,
+    /// PostgreSQL's sessions that answered last before the recording, and were silent since: longest first. A transaction may be open.
+    pub silent: Vec<Answered>,
     /// Listeners whose queues had no room for one more when they were looked at last.
     pub full: Vec<AcceptQueue>,
 }
@@ -263,11 +269,13 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
     let tasks = TasksOf::read(folder);
     let silent = looks.silent(index, |h| span_of(folder, h), |h, tgid| tasks.only(h, tgid));
     let mut out = Unended {
+        owing: owing::owing(&silent.due, names),
         open_before: silent.open,
         before: silent.due,
         before_unknown: silent.unknown,
         full: queues::full(index, &looks),
         sessions: sessions::held(folder, index, names, &cuts, &waits),
+        silent: sessions::silent(silent.answered, names),
         awaited: awaiting.kinds,
         ..Unended::default()
     };

@@ -7,7 +7,8 @@ use crate::histogram::Histogram;
 use crate::listeners::{Filled, Starved};
 use crate::names::Names;
 use crate::spans::{OpeningNs, Timed, lay_out};
-use std::collections::BTreeMap;
+use crate::throttled::Throttled;
+use std::collections::{BTreeMap, BTreeSet};
 use wakepath_causality::Report;
 use wakepath_causality::evidence::{Gap, Missing};
 use wakepath_causality::exchange::Exchange;
@@ -182,6 +183,8 @@ pub struct Kinds {
     pub full_queues: Vec<(String, Filled)>,
     /// Listeners at which accepts failed for want of a descriptor, with their names and ports.
     pub starved: Vec<(String, Starved)>,
+    /// Cgroups whose CPU quotas held processes back, each with the process that it held back longest: NAME/PID.
+    pub throttled: Vec<(String, Throttled)>,
     /// Services whose replies TCP held back, with their names and ports.
     pub held_replies: Vec<(String, HeldReplies)>,
     /// Services that closed connections without reading what the client sent, with their names and ports.
@@ -194,8 +197,8 @@ pub struct Kinds {
     pub queued: BTreeMap<(String, String), u64>,
     /// What people call services that an interpreter runs, by name: `gunicorn shop.wsgi`.
     pub known_as: BTreeMap<String, Option<String>>,
-    /// What would have told whose calls are that are open: how many, by what it is and by the program that made them.
-    pub missing: BTreeMap<Missing, BTreeMap<String, u64>>,
+    /// What would have told whose calls are that are open, by what it is and by the program that made them.
+    pub missing: BTreeMap<Missing, BTreeMap<String, OpenCalls>>,
     /// Requests in all.
     pub requests: u64,
 }
@@ -328,12 +331,23 @@ impl Tier {
     }
 }
 
+/// Calls of a program that are open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenCalls {
+    /// How many.
+    pub calls: u64,
+    /// The numbers of the processes that made them.
+    pub processes: BTreeSet<u32>,
+}
+
 impl Kinds {
     /// Adds what calls lack that are open.
     pub fn add_missing(&mut self, report: &Report, names: &Names<'_>) {
         for (&(missing, host, leader), calls) in &report.missing {
             let program = names.process(host, leader).to_owned();
-            *self.missing.entry(missing).or_default().entry(program).or_default() += calls;
+            let of = self.missing.entry(missing).or_default().entry(program).or_default();
+            of.calls += calls;
+            of.processes.insert(names.tgid(host, leader));
         }
     }
 

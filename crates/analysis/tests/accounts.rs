@@ -7,13 +7,16 @@ use wakepath_analysis::open::open;
 use wakepath_analysis::reasons;
 use wakepath_analysis::requests::{Awaited, Kinds};
 use wakepath_analysis::spans::lay_out;
+use wakepath_analysis::throttled::throttled;
 use wakepath_analysis::why::{Cause, Detail, Reader, What};
 use wakepath_causality::path::Request;
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
-use wakepath_model::ids::{EndpointId, MonoNs};
-use wakepath_model::rows::{EndpointRow, Event, LimitKind, LimitRow, MessageRole, TcpState, message_flag};
-use wakepath_testkit::recording::{Cuts, Recording};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::rows::{
+    EndedBy, EndpointRow, Event, LimitKind, LimitRow, MessageRole, TcpState, WaitRow, message_flag,
+};
+use wakepath_testkit::recording::{Cuts, HostRows, Recording};
 use wakepath_testkit::script::play;
 
 /// Writes a recording and gives its requests to `take`, with what is needed to look into it.
@@ -258,4 +261,39 @@ flow b A B
         *(if is_queue { &mut queued } else { &mut own }) += us;
     });
     assert!((360..=390).contains(&queued), "{queued} of {own} more");
+}
+
+/// Two threads of a process and one of another are held back by the quota of one cgroup, at times at once: what no thread of theirs could use
+/// counts once. Who was preempted by others, and who has no quota, was not held back.
+#[test]
+fn what_a_quota_holds_back_counts_once_for_all_threads() {
+    let mut host = HostRows::new("web", 0);
+    for (task, leader) in [(1, 1), (2, 1), (3, 3), (4, 4)] {
+        host.task(0, task, leader, 0, "app");
+    }
+    for task in [1, 3] {
+        host.rows.push(Event::Limit(LimitRow {
+            at: MonoNs(5),
+            value: 10,
+            beside: 100,
+            task: TaskId(task),
+            kind: LimitKind::Quota,
+            ..LimitRow::default()
+        }));
+    }
+    for (task, from, to, is_quota) in
+        [(1, 100, 200, true), (2, 150, 300, true), (3, 290, 310, true), (1, 400, 500, false), (4, 500, 600, true)]
+    {
+        host.waited(from, to, to, task, task, 0);
+        let Some(Event::Wait(row)) = host.rows.last_mut() else { unreachable!("it was added") };
+        *row = WaitRow { cause: EndedBy::Preempted, object: u64::from(is_quota), ..*row };
+    }
+    let recording = Recording { hosts: vec![host], ..Recording::default() };
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder =
+        Folder::open(&recording.write(&dir.path().join("t"), Cuts::default()).expect("written")).expect("opened");
+    let found = throttled(&folder, &Names::read(&folder));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    let t = &found[0];
+    assert_eq!((t.task.0, t.processes, t.quota_ns, t.held_ns), (1, 2, (10, 100), 210), "{t:#?}");
 }

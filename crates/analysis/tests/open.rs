@@ -258,6 +258,58 @@ fn no_answer_is_due_only_where_a_socket_shows_who_spoke_last() {
 }
 
 /// Nobody waits any more for the reply to a request whose client closed its end: that is no hang for anybody.
+/// A socket of a process as it was before the recording and stayed, and whose process is watched or not.
+fn stayed(host: &mut HostRows, task: u32, ports: (u16, u16), side: Side, last: (u64, u64), is_watched: bool) {
+    let flow = u64::from(ports.0) << 16 | u64::from(ports.1);
+    let (local, remote) = (([127, 0, 0, 1], ports.0), ([127, 0, 0, 1], ports.1));
+    let how = SeenHow::Snapshot;
+    host.endpoint(BEGAN + 10, &Announced { flow, local, remote, netns: 1, snd: 0, rcv: 0, task, how, side });
+    for (at, look) in [(BEGAN + 20, 1), (2 * BEGAN, 2)] {
+        host.rows.push(Event::Descriptor(DescriptorRow {
+            at: MonoNs(at),
+            flow: EndpointId(flow),
+            received: MonoNs(last.0),
+            sent: MonoNs(last.1),
+            task: TaskId(task),
+            fd: u32::from(ports.1),
+            state: TcpState::Established,
+            marks: descriptor::SENT | descriptor::RECEIVED | if is_watched { descriptor::WATCHED } else { 0 },
+            look,
+            ..DescriptorRow::default()
+        }));
+    }
+}
+
+/// Before the recording, a session of PostgreSQL answered (1, asked by psql 11), then another was asked (2, by psql 12), then a third (3,
+/// by app 4, which owes an answer itself): 2 and 3 wait, and 1 may hold their lock.
+#[test]
+fn who_owes_answers_comes_before_who_asks_them_and_a_silent_session_is_named() {
+    let mut host = HostRows::new("db", 0);
+    host.rows.clear();
+    host.anchor(BEGAN);
+    for (task, name) in [(1, "postgres"), (2, "postgres"), (3, "postgres"), (4, "app"), (11, "psql"), (12, "psql")] {
+        host.task(BEGAN, task, task, 0, name);
+    }
+    let ms = |n: u64| n * 1_000_000;
+    for (session, client, port, asked, answered) in
+        [(1, 11, 501, 100, 200), (2, 12, 502, 400, 300), (3, 4, 503, 500, 300)]
+    {
+        stayed(&mut host, session, (5432, port), Side::Server, (ms(asked), ms(answered)), true);
+        stayed(&mut host, client, (port, 5432), Side::Client, (ms(answered), ms(asked)), client == 4);
+    }
+    // it answered last, but after 2 was asked: it was not in the way then
+    stayed(&mut host, 3, (5432, 504), Side::Server, (ms(410), ms(420)), true);
+    stayed(&mut host, 4, (80, 600), Side::Server, (ms(450), ms(440)), true);
+    let found = found_open(host);
+    let of = |places: &[usize]| places.iter().map(|&i| found.before[i].leader.1.0).collect::<Vec<_>>();
+    let owing: Vec<_> = found.owing.iter().map(|o| (of(&o.before), o.asks.clone())).collect();
+    assert_eq!(owing, [(vec![2, 3], vec![]), (vec![4], vec![0])], "{found:#?}");
+    let clients: Vec<_> = found.before.iter().map(|b| b.other.map(|t| t.1.0)).collect();
+    assert_eq!(clients, [Some(12), None, Some(4)], "{found:#?}");
+    let silent: Vec<_> = found.silent.iter().map(|a| (a.leader.1.0, a.client.map(|t| t.1.0))).collect();
+    assert_eq!(silent, [(1, Some(11)), (3, None)], "{found:#?}");
+}
+
 #[test]
 fn a_request_whose_client_left_says_so() {
     let script = "

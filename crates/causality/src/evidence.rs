@@ -198,6 +198,11 @@ named! {
 }
 
 impl Missing {
+    /// Whether `wakepath attach` to a running program of this name gives it.
+    pub fn comes_by_attaching(self, program: &str) -> bool {
+        self == Missing::WhichOfLoop && is_node(program)
+    }
+
     /// What to do about it, where programs of these names made the calls.
     pub fn remedy<'a>(self, programs: impl Iterator<Item = &'a str> + Clone) -> &'static str {
         match self {
@@ -209,7 +214,7 @@ impl Missing {
                 "`record --runtimes=python` for asyncio's own loop (of calls from its first moments nothing tells it); for other loops, \
                  restart the service under `wakepath run --isolate`"
             }
-            Missing::WhichOfLoop if programs.clone().any(|name| matches!(name, "node" | "nodejs")) => {
+            Missing::WhichOfLoop if programs.clone().any(is_node) => {
                 "`wakepath attach` while it runs, or start it with `wakepath helper node`'s output"
             }
             Missing::WhichOfLoop => {
@@ -236,6 +241,11 @@ impl Missing {
             Missing::Heard => "switch io_uring off in the service, or record its callers and callees too",
         }
     }
+}
+
+/// Whether a program of this name is Node.js.
+fn is_node(name: &str) -> bool {
+    matches!(name, "node" | "nodejs")
 }
 
 /// Whether a program of this name runs in CPython, by the names of the interpreter and of its usual servers.

@@ -1,6 +1,10 @@
 //! What had not ended, as text and as JSON.
 
+mod owing;
 mod text;
+
+pub(crate) use owing::silent_for_longer;
+pub use owing::{OwingView, SilentView};
 
 use crate::units;
 use serde::Serialize;
@@ -223,6 +227,13 @@ pub struct WaitView {
     pub holds: Vec<String>,
 }
 
+impl WaitView {
+    /// Whether its words say for what it waits, or where.
+    pub(crate) fn says_something(&self) -> bool {
+        self.waits_for != word(For::Other) || self.syscall.is_some()
+    }
+}
+
 /// Tasks that wait for each other.
 #[derive(Clone, Debug, Serialize)]
 pub struct CircleView {
@@ -273,8 +284,12 @@ pub struct OpenView {
     pub before: Vec<BeforeView>,
     /// Of these, those that nothing moved on since, and of which their sockets do not show whether an answer is due.
     pub before_unknown: u64,
+    /// The services that owe these answers, each after those that it asks itself.
+    pub owing: Vec<OwingView>,
     /// PostgreSQL's sessions that sleep in the middle of a statement, longest first.
     pub sessions: Vec<HeldView>,
+    /// PostgreSQL's sessions that answered last before the recording, and were silent since: longest first. A transaction may be open.
+    pub silent: Vec<SilentView>,
     /// Accept queues without room for one more connection.
     pub full_queues: Vec<FullQueueView>,
     /// Waits that are for something, oldest first.
@@ -393,10 +408,11 @@ impl Namer<'_, '_> {
         let process = self.names.program(b.leader.0, b.leader.1);
         let process = if b.is_asked { format!("{process}:{}", b.port) } else { process.to_owned() };
         let doing = b.task.and_then(|t| waits.iter().find(|w| w.at == t)).map(|w| self.text(w));
+        let other = self.process_at(b.other, &b.address);
         let mut text = match (b.is_asked, b.unread) {
-            (true, 0) => format!("got a request from {}, and has sent nothing since", b.address),
-            (true, n) => format!("has not read {} that {} sent", units::counted(n.into(), "byte", "bytes"), b.address),
-            (false, _) => format!("sent a request to {}, and has received nothing since", b.address),
+            (true, 0) => format!("got a request from {other}, and has sent nothing since"),
+            (true, n) => format!("has not read {} that {other} sent", units::counted(n.into(), "byte", "bytes")),
+            (false, _) => format!("sent a request to {other}, and has received nothing since"),
         };
         if b.is_given_up {
             text.push_str(if b.is_asked { "; the client has closed" } else { "; the server has closed" });
@@ -438,7 +454,7 @@ impl Namer<'_, '_> {
                     },
                 })
                 .collect(),
-            query: format!("SELECT pg_blocking_pids({})", h.pid),
+            query: owing::blocking(h.pid),
         }
     }
 
@@ -554,7 +570,9 @@ impl OpenView {
             before: unended.before.iter().map(|b| namer.before(b, &unended.waits)).collect(),
             before_unknown: unended.before_unknown,
             full_queues: unended.full.iter().map(|q| namer.full(q)).collect(),
+            owing: owing::owing(unended, names, &namer),
             sessions: unended.sessions.iter().map(|h| namer.held(h)).collect(),
+            silent: unended.silent.iter().map(|a| namer.silent(a)).collect(),
             waits,
             idle: asleep(&unended.idle),
             may_owe: asleep(&unended.may_owe),

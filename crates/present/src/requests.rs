@@ -4,18 +4,20 @@ mod call_errors;
 mod connections;
 mod full_queues;
 mod text;
+mod throttled;
 
 pub use call_errors::CallErrorView;
 pub use connections::{ClosedUnreadView, HeldRepliesView};
 pub use full_queues::{FullQueueView, StarvedView};
 pub(crate) use text::{never_replied, replies_unknown};
+pub use throttled::ThrottledView;
 
 use crate::refusals;
 use crate::units;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use wakepath_analysis::requests::{Asked, Kind, Kinds, Tier};
+use wakepath_analysis::requests::{Asked, Kind, Kinds, OpenCalls, Tier};
 use wakepath_causality::Report;
 use wakepath_causality::evidence::Missing;
 use wakepath_causality::finished::Calls;
@@ -259,6 +261,8 @@ pub struct RequestsView {
     pub full_queues: Vec<FullQueueView>,
     /// Listeners from which no connection could be taken, since no descriptor was left.
     pub starved: Vec<StarvedView>,
+    /// Cgroups whose CPU quotas held processes back, longest first.
+    pub throttled: Vec<ThrottledView>,
     /// Services whose replies TCP held back when they were written.
     pub held_replies: Vec<HeldRepliesView>,
     /// Services that closed connections without reading what the client sent.
@@ -314,20 +318,39 @@ pub struct MissingView {
     pub calls: u64,
     /// The programs that made them, most calls first.
     pub programs: Vec<String>,
+    /// Of them, those for which `wakepath attach` to the running processes gives the fact.
+    pub attachable: Vec<AttachableView>,
     /// What to do.
     pub remedy: &'static str,
 }
 
+/// A program that calls are open of, and to which `wakepath attach` helps.
+#[derive(Serialize)]
+pub struct AttachableView {
+    /// Its name.
+    pub program: String,
+    /// Calls of it that are open.
+    pub calls: u64,
+    /// The numbers of its processes.
+    pub processes: Vec<u32>,
+}
+
 impl CallsView {
-    fn new(c: &Calls, missing: &BTreeMap<Missing, BTreeMap<String, u64>>) -> CallsView {
+    fn new(c: &Calls, missing: &BTreeMap<Missing, BTreeMap<String, OpenCalls>>) -> CallsView {
         // those beyond what is kept of one request are left open
         let open = c.open + c.beyond;
         let unaccounted = c.begun.abs_diff(c.linked + open + c.own);
-        let view = |(what, of): (&Missing, &BTreeMap<String, u64>)| {
+        let view = |(what, of): (&Missing, &BTreeMap<String, OpenCalls>)| {
             let mut programs: Vec<String> = of.keys().cloned().collect();
-            programs.sort_by_key(|name| Reverse(of[name]));
+            programs.sort_by_key(|name| Reverse(of[name].calls));
             let remedy = what.remedy(programs.iter().map(String::as_str));
-            MissingView { what: what.name(), calls: of.values().sum(), programs, remedy }
+            let attachable = |name: &String| AttachableView {
+                program: name.clone(),
+                calls: of[name].calls,
+                processes: of[name].processes.iter().copied().filter(|pid| *pid != 0).collect(),
+            };
+            let attachable = programs.iter().filter(|name| what.comes_by_attaching(name)).map(attachable).collect();
+            MissingView { what: what.name(), calls: of.values().map(|o| o.calls).sum(), programs, attachable, remedy }
         };
         let mut missing: Vec<MissingView> = missing.iter().map(view).collect();
         missing.sort_by(|a, b| b.calls.cmp(&a.calls).then(a.what.cmp(b.what)));
@@ -367,6 +390,7 @@ impl RequestsView {
                 })
                 .collect(),
             starved: kinds.starved.iter().map(|(listener, s)| StarvedView::new(listener, s)).collect(),
+            throttled: kinds.throttled.iter().map(|(process, t)| ThrottledView::new(process, t)).collect(),
             full_queues: kinds.full_queues.iter().map(|(listener, f)| FullQueueView::new(listener, f)).collect(),
             held_replies: kinds.held_replies.iter().map(|(service, h)| HeldRepliesView::new(service, h)).collect(),
             closed_unread: kinds.closed_unread.iter().map(|(service, c)| ClosedUnreadView::new(service, c)).collect(),

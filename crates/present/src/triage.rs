@@ -15,7 +15,7 @@ use crate::units;
 use crate::why::WhyView;
 use hangs::hangs;
 use serde::Serialize;
-use slow::{slow, watch_there_too};
+use slow::{slow, throttled_elsewhere, watch_there_too};
 use std::fmt::Write as _;
 use wakepath_model::defects::Severity;
 
@@ -23,9 +23,13 @@ use wakepath_model::defects::Severity;
 const FINDINGS_MAX: usize = 3;
 /// A median is compared with, where it is of so many.
 const MEDIAN_MIN: u64 = 8;
+/// Of fewer requests, no 99th percentile is told.
+const PERCENTILE_MIN: u64 = 100;
 /// A kind of which this part went wrong, and which has this part of all requests, fails altogether.
 const TOTAL: f64 = 0.9;
 const TOTAL_OF_ALL: f64 = 0.5;
+/// Paths are too few to trust what is said of all requests where more than this part is incomplete.
+const INCOMPLETE_BAD: f64 = 0.1;
 /// Replies of 4xx are worth a line where they are this part of a kind's, or more.
 const REFUSED_SHARE: f64 = 0.1;
 
@@ -132,8 +136,10 @@ pub struct TriageView {
     pub requests: Option<u64>,
     /// The answers that were not ready in time, by command.
     pub late: Vec<&'static str>,
-    /// The findings, section by section, the most important of each first.
+    /// The findings, section by section, the gravest first: of the sections, and of each.
     pub findings: Vec<Finding>,
+    #[serde(skip)]
+    is_whole: bool,
 }
 
 /// Collects findings.
@@ -166,6 +172,9 @@ impl Screen<'_> {
             Part::None(why) => why.as_str(),
             Part::Late => "the answer takes longer than was given (--within)",
         };
+        // whose folder it is, everybody knows here
+        let why = why.strip_prefix(self.folders).and_then(|text| text.strip_prefix(": ")).unwrap_or(why);
+        let command = if why.contains("`wakepath requests`") { "requests" } else { command };
         self.add(section, Level::Unknown, format!("Not known: {why}."), self.command(command));
     }
 }
@@ -174,7 +183,11 @@ impl TriageView {
     /// Of the answers. `folders` as they would be typed.
     pub fn new(folders: &str, parts: &Parts) -> TriageView {
         let mut screen = Screen { folders, findings: Vec::new() };
-        // where nothing works, how fast it fails comes second
+        // what is gravest comes first: where most hangs, how fast the rest is comes second, and so where nothing works
+        let hangs_first = hangs::is_most(parts);
+        if hangs_first {
+            hangs(&mut screen, parts);
+        }
         if parts.requests.answer().is_some_and(has_total_failure) {
             fails(&mut screen, parts);
             slow(&mut screen, parts);
@@ -182,7 +195,9 @@ impl TriageView {
             slow(&mut screen, parts);
             fails(&mut screen, parts);
         }
-        hangs(&mut screen, parts);
+        if !hangs_first {
+            hangs(&mut screen, parts);
+        }
         limits(&mut screen, parts);
         trust(&mut screen, parts);
         let late = [
@@ -200,12 +215,13 @@ impl TriageView {
             },
             late: late.iter().filter(|(is_late, _)| *is_late).map(|(_, name)| *name).collect(),
             findings: screen.findings,
+            is_whole: parts.requests.answer().is_none_or(RequestsView::is_complete),
         }
     }
 
     /// Whether every part answered and no path was left out.
     pub fn is_complete(&self) -> bool {
-        self.late.is_empty() && !self.findings.iter().any(|f| f.section == Section::Trust && f.level == Level::Bad)
+        self.late.is_empty() && self.is_whole
     }
 
     /// As text for a terminal.
@@ -298,7 +314,7 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
     for k in &r.kinds {
         // what was still in progress when the recording ended is told by what hangs
         if let Some(text) = failures(k) {
-            let met = met_in(r, k).map_or_else(String::new, |met| format!(" Their calls met {met}."));
+            let met = met_in(r, k).map_or_else(String::new, |met| format!(" In them, {met}."));
             let text = format!("{} at {}: {text}.{met}", k.asked, k.service);
             found.push((went_wrong(k), text, example(screen, k), k.first_failed_ns));
         }
@@ -324,7 +340,12 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
     }
     if more > 0 {
         let next = screen.command("requests");
-        screen.add(Section::Fails, Level::Bad, format!("{} fail as well.", count(more as u64, "more", "more")), next);
+        screen.add(
+            Section::Fails,
+            Level::Bad,
+            format!("{} as well.", count(more as u64, "more fails", "more fail")),
+            next,
+        );
     }
     if !screen.findings.iter().any(|f| f.section == Section::Fails) {
         let (unread, unreplied) =
@@ -416,6 +437,10 @@ fn limits(screen: &mut Screen<'_>, parts: &Parts) {
             let next = screen.command("requests");
             screen.add(Section::Limits, Level::Bad, &s.sentence, next);
         }
+        for t in throttled_elsewhere(r).take(FINDINGS_MAX) {
+            let next = screen.command("waits").map(|c| format!("{c} --task {}", t.process));
+            screen.add(Section::Limits, Level::Bad, &t.sentence, next);
+        }
         for q in r.full_queues.iter().take(FINDINGS_MAX) {
             let next = screen.command("requests");
             screen.add(Section::Limits, Level::Bad, &q.sentence, next);
@@ -461,8 +486,10 @@ fn trust(screen: &mut Screen<'_>, parts: &Parts) {
             let _ = write!(text, " {} could not be assigned to a request.", count(orphans, "call", "calls"));
         }
         let leaving = r.leaving();
+        let lacking = incomplete.saturating_sub(cut_off);
         let level = match &leaving {
-            _ if incomplete + orphans > cut_off => Level::Bad,
+            _ if lacking as f64 > INCOMPLETE_BAD * r.requests as f64 => Level::Bad,
+            _ if lacking + orphans > 0 => Level::Unknown,
             Some(_) => Level::Unknown,
             None => Level::Good,
         };
@@ -471,7 +498,7 @@ fn trust(screen: &mut Screen<'_>, parts: &Parts) {
             let next = match leaving {
                 Some(leaving) => {
                     text = format!("{text} {leaving}");
-                    watch_there_too(parts, &there).filter(|_| level != Level::Bad)
+                    watch_there_too(parts, &there).filter(|_| lacking + orphans == 0)
                 }
                 None => None,
             };
@@ -494,11 +521,13 @@ fn trust(screen: &mut Screen<'_>, parts: &Parts) {
         let touches =
             if l.touches.is_empty() { String::new() } else { format!(" May affect: {}.", l.touches.join(", ")) };
         let text = format!("Lost: {} × {}{host}. {}{touches}", l.id, units::count(l.count), l.meaning);
-        screen.add(Section::Trust, Level::Bad, text, next.clone());
+        // others leave answers incomplete, which these say themselves
+        let level = if l.severity == Severity::Error.name() { Level::Bad } else { Level::Unknown };
+        screen.add(Section::Trust, level, text, next.clone());
     }
     if lost.len() > FINDINGS_MAX {
         let text = format!("{} more kinds of loss.", lost.len() - FINDINGS_MAX);
-        screen.add(Section::Trust, Level::Bad, text, next.clone());
+        screen.add(Section::Trust, Level::Unknown, text, next.clone());
     }
     match &parts.info {
         Part::Answer(_) if lost.is_empty() => {

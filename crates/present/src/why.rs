@@ -299,10 +299,14 @@ impl GroupView {
         let (less, more) = (all.min(self.mean_ns).max(1), all.max(self.mean_ns));
         (more as f64 > less as f64 * (1.0 + UNLIKE)).then(|| {
             format!(
-                "Of {}, {} have an incomplete path, and the {} that could be examined {} not like them: {} took \
+                "Of {}, {} an incomplete path, and the {} that could be examined {} not like them: {} took \
                  {} on average, all of them {}. What follows holds for {} alone. ",
                 self.label,
-                units::count(self.incomplete),
+                if self.incomplete == 1 {
+                    "1 has".to_owned()
+                } else {
+                    format!("{} have", units::count(self.incomplete))
+                },
                 units::count(self.count),
                 if self.count == 1 { "is" } else { "are" },
                 if self.count == 1 { "it" } else { "these" },
@@ -315,6 +319,12 @@ impl GroupView {
 }
 
 impl GroupView {
+    /// How long all of them took, where the ones that are whole are not like the others.
+    fn all_of_them(&self) -> String {
+        let all = self.unlike().and(self.all_mean_ns);
+        all.map_or_else(String::new, |ns| format!(" (with those left out: {})", units::duration(ns)))
+    }
+
     /// That clients did not wait for the reply, where some did not.
     fn abandonment(&self) -> String {
         match self.abandoned {
@@ -343,9 +353,9 @@ impl GroupView {
 
 /// The answer in one sentence; before it, whom it is not of.
 fn sentence(k: &KindView, words: &Words<'_>) -> String {
-    // of those of which nothing follows, nothing needs to be said first
+    // of those of which nothing follows, nothing needs to be said first; of the slowest, the sentence says it itself
     let groups = [&k.slow, &k.typical];
-    let compares = groups.iter().all(|g| g.count > 0);
+    let compares = groups.iter().all(|g| g.count > 0) && words.mode != Mode::Slowest;
     let unlike: String = groups.into_iter().filter(|_| compares).filter_map(GroupView::unlike).collect();
     format!("{unlike}{}", comparison(k, words))
 }
@@ -363,7 +373,17 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
     let head = match words.mode {
         Mode::Slowest => {
             let label = k.slow.label.trim_start_matches("the ");
-            format!("The {label} of {kind} ({found}) took {slow} on average, the typical ones {typical}")
+            let of_all = format!("{label} of the {} requests {kind}", units::count(k.requests));
+            let who = match (k.slow.incomplete, k.slow.unanswered) {
+                (0, 0) => format!("The {of_all} took"),
+                (_, unanswered) => {
+                    let whole = if unanswered > 0 { "complete path and reply" } else { "complete path" };
+                    let count = if k.slow.count == 1 { "one".to_owned() } else { units::count(k.slow.count) };
+                    format!("Of the {of_all}, the {count} with a {whole} took")
+                }
+            };
+            let (all_slow, all_typical) = (k.slow.all_of_them(), k.typical.all_of_them());
+            format!("{who} {slow} on average{all_slow}, the middle half {typical}{all_typical}")
         }
         Mode::Selected => {
             format!("The selected ones of {kind} ({found}) took {slow} on average, the others {typical}")
@@ -374,7 +394,11 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
         Mode::Tasks => format!("{kind} took {slow} in {}, {typical} in {}", words.after, words.before),
     };
     if k.more_ns.unsigned_abs() as f64 <= HARDLY * k.typical.mean_ns as f64 {
-        return if words.mode == Mode::Slowest { alike(k, &kind) } else { format!("{head}: almost no difference.") };
+        let unlike: String = [&k.slow, &k.typical].into_iter().filter_map(GroupView::unlike).collect();
+        return match words.mode {
+            Mode::Slowest => format!("{unlike}{}", alike(k, &kind)),
+            _ => format!("{head}: almost no difference."),
+        };
     }
     let word = if k.more_ns < 0 { "less" } else { "more" };
     let mut out = format!("{head}.{}", k.slow.abandonment());
@@ -385,7 +409,10 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
                 let whole = units::duration(k.more_ns.unsigned_abs());
                 // other things may have gone the other way
                 if d.share > 1.0 {
-                    write!(out, " Of that, {part} {word} are {}, and other changes go the opposite way", d.text)
+                    {
+                        let rest = if k.more_ns < 0 { "more" } else { "less" };
+                        write!(out, " {part} {word} are {}; other parts take {rest} time", d.text)
+                    }
                 } else {
                     write!(out, " Of the {whole} {word}, {part} are {}", d.text)
                 }

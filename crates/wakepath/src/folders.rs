@@ -107,6 +107,9 @@ pub fn check(dirs: &[PathBuf]) -> Result<()> {
 pub fn index(folder: &Folder, dirs: &[PathBuf]) -> Result<Index> {
     match index_if_any(folder, dirs)? {
         Some(index) => Ok(index),
+        None if folder.hosts().iter().all(|h| h.row_count(Table::Op) + h.row_count(Table::Message) == 0) => {
+            bail!("{}: nothing was recorded of any process: none matched the selection", dirs[0].display())
+        }
         None => bail!(
             "{}: no waits were recorded; record again without --no-waits, or import a trace that has sched_switch",
             dirs[0].display()

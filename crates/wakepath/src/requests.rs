@@ -14,6 +14,7 @@ use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
 use wakepath_analysis::selected::Selected;
 use wakepath_analysis::selection::{Known, Placed, Selection};
+use wakepath_analysis::throttled::{Throttled, throttled};
 use wakepath_causality::path::Request;
 use wakepath_causality::reduced;
 use wakepath_graph::Index;
@@ -93,6 +94,8 @@ fn view_of(folder: &Folder, index: Option<&Index>, selection: &Selection) -> Req
         kinds.full_queues = filled(folder).into_iter().filter(is_selected).map(|f| (who(&f), f)).collect();
         let who = |s: &Starved| format!("{}:{}", names.program(s.host, s.task), s.port);
         kinds.starved = starved(folder).into_iter().map(|s| (who(&s), s)).collect();
+        let who = |t: &Throttled| names.task(t.host, t.task);
+        kinds.throttled = throttled(folder, &names).into_iter().map(|t| (who(&t), t)).collect();
         let found = connections(folder);
         let who = |host, task, port: u16| format!("{}:{port}", names.program(host, task));
         kinds.held_replies = found.held_replies.into_iter().map(|h| (who(h.host, h.task, h.port), h)).collect();

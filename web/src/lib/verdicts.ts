@@ -1,4 +1,4 @@
-/** What triage found, as cards: the worst first, and of each what is the matter before how it is known. */
+/** What triage found, as cards, in its order, the gravest first: of each what is the matter before how it is known. */
 import type { Triage } from './answers';
 
 export type Finding = Triage['findings'][number];
@@ -39,12 +39,9 @@ export function halves(text: string): [string, string] {
   return at ? [text.slice(0, at.index + 1), text.slice(at.index + 2)] : [text, ''];
 }
 
-const ORDER: Severity[] = ['problem', 'slow', 'note', 'unknown', 'good'];
-
 export function cards(findings: Finding[]): Card[] {
-  const all = findings.map((f): Card => {
+  return findings.map((f): Card => {
     const [head, rest] = halves(f.sentence);
     return { severity: severityOf(f), about: ABOUT[f.section] ?? f.section, head, rest, next: f.next, since_ns: f.since_ns ?? null };
   });
-  return all.sort((a, b) => ORDER.indexOf(a.severity) - ORDER.indexOf(b.severity));
 }

@@ -23,8 +23,8 @@ struct Known {
 pub(super) struct Looks {
     /// By host, process and number.
     rows: FxHashMap<(HostId, u32, u64), DescriptorRow>,
-    /// Endpoints that some process had open then, watched or not.
-    held: FxHashSet<End>,
+    /// Endpoints that some process had open then, watched or not, with the task that leads it; `None` where several had one.
+    held: FxHashMap<End, Option<TaskId>>,
     ends: FxHashMap<End, Known>,
     /// Hosts that were looked at.
     hosts: FxHashSet<HostId>,
@@ -41,6 +41,25 @@ pub(super) struct Silent {
     pub due: Vec<Before>,
     /// Those that were silent since, and whose sockets do not show who spoke last.
     pub unknown: u64,
+    /// Those that were silent since, and on which the end that serves had spoken last: longest first.
+    pub answered: Vec<Answered>,
+}
+
+/// A connection that was open before the recording, on which nothing has moved since: what was asked there had an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// The task that leads the process that serves it.
+    pub leader: At,
+    /// The port that this listens at.
+    pub port: u16,
+    /// When it sent last, on its host's clock, to some milliseconds.
+    pub since: MonoNs,
+    /// For how long nothing has moved (ns).
+    pub age_ns: u64,
+    /// The client's address.
+    pub address: String,
+    /// The task that leads the client's process, where one alone had its end.
+    pub client: Option<At>,
 }
 
 /// A connection that was open before the recording, on which one end spoke last before the recording began, and waits.
@@ -62,6 +81,8 @@ pub struct Before {
     pub port: u16,
     /// The other end's address.
     pub address: String,
+    /// The task that leads the process which alone had the other end, watched or not.
+    pub other: Option<At>,
     /// Bytes that came and that nobody has read.
     pub unread: u32,
     /// The other end has closed its side since.
@@ -78,14 +99,15 @@ impl Looks {
                 let Event::Descriptor(r) = event else { continue };
                 if look != Some(r.look) {
                     looks.rows.retain(|key, _| key.0 != id);
-                    looks.held.retain(|end| end.0 != id);
+                    looks.held.retain(|end, _| end.0 != id);
                     look = Some(r.look);
                 }
                 first.get_or_insert(r.look);
                 if looks.rows.len() >= HELD_MAX || looks.held.len() >= HELD_MAX {
                     continue;
                 }
-                looks.held.insert((id, r.flow));
+                let holder = looks.held.entry((id, r.flow)).or_insert(Some(r.task));
+                *holder = holder.filter(|task| *task == r.task);
                 if r.marks & descriptor::WATCHED != 0 {
                     if look == first && is_open(&r) && r.received.0 != 0 {
                         looks.first.insert((id, r.flow));
@@ -131,7 +153,13 @@ impl Looks {
 
     /// Whether no process had this endpoint open at the last look; `None` where nobody looked.
     pub(super) fn is_unheld(&self, end: End) -> Option<bool> {
-        self.hosts.contains(&end.0).then(|| !self.held.contains(&end))
+        self.hosts.contains(&end.0).then(|| !self.held.contains_key(&end))
+    }
+
+    /// The task that leads the process which alone had an endpoint open at the last look.
+    fn holder(&self, end: End) -> Option<At> {
+        let task = (*self.held.get(&end)?)?;
+        (task != TaskId::UNKNOWN).then_some((end.0, task))
     }
 
     pub(super) fn is_unix(&self, end: End) -> bool {
@@ -186,6 +214,12 @@ impl Looks {
                     undecided.push(end);
                     continue;
                 }
+                (Some((k, Side::Server)), LastWord::Own(since)) => {
+                    if answered.insert(end) {
+                        out.answered.push(self.answered(index, end, k, (r.task, since, ended)));
+                    }
+                    continue;
+                }
                 _ => {
                     answered.insert(end);
                     continue;
@@ -204,6 +238,7 @@ impl Looks {
                 is_asked,
                 port: if is_asked { known.place.lport } else { 0 },
                 address: crate::names::remote(&known.place),
+                other: other.and_then(|o| self.holder(o)),
                 unread: r.unread,
                 is_given_up: r.state == TcpState::CloseWait,
             });
@@ -216,7 +251,21 @@ impl Looks {
         });
         out.unknown = each_once(index, undecided.into_iter().collect());
         out.due.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.end.cmp(&b.end)));
+        out.answered.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.leader.cmp(&b.leader)));
         out
+    }
+
+    /// A connection that `leader`'s process serves, and on which it had the last word, `since` when.
+    fn answered(&self, index: &Index, end: End, known: &Known, at: (TaskId, MonoNs, MonoNs)) -> Answered {
+        let (leader, since, ended) = at;
+        Answered {
+            leader: (end.0, leader),
+            port: known.place.lport,
+            since,
+            age_ns: ended.0.saturating_sub(since.0),
+            address: crate::names::remote(&known.place),
+            client: super::peers::peer(index, end).and_then(|o| self.holder(o)),
+        }
     }
 
     /// How many connections were open at the first look, each counted once.

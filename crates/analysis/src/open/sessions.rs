@@ -1,6 +1,7 @@
 //! Sessions of PostgreSQL that sleep in the middle of a statement: what they wait for is known to the server alone. Which
 //! sessions of the same server could hold it up is shown by what they said: their transactions are open.
 
+use super::looks::Answered;
 use super::peers::{peer, workers};
 use super::{At, Cut, For, HELD_MAX};
 use crate::names::{Names, remote_of};
@@ -14,6 +15,8 @@ use wakepath_model::rows::{Event, Life, MessageRole, OpKind, Table, WaitRow};
 
 /// The protocol's id.
 pub(super) const POSTGRES: &str = "proto.postgres";
+/// The program of all of its sessions: each is a process of its own. Where nothing moves, nothing else says what serves a connection.
+const PROGRAM: &str = "postgres";
 /// Most sessions told as those that may hold another up.
 const OTHERS_MAX: usize = 16;
 
@@ -113,6 +116,12 @@ pub(super) fn held(
     }
     out.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.at.cmp(&b.at)));
     out
+}
+
+/// Of connections on which nothing moved, those of PostgreSQL's sessions.
+pub(super) fn silent(mut answered: Vec<Answered>, names: &Names<'_>) -> Vec<Answered> {
+    answered.retain(|a| names.program(a.leader.0, a.leader.1) == PROGRAM);
+    answered
 }
 
 /// For how long a session has waited for its client to send, where it did when the recording ended.

@@ -42,19 +42,18 @@ fn place_in(source: &mut KernelSource, at: &Probing, whom: &str, marks: u32, say
         Some((Point::PythonCopies, _)) => "where CPython makes contexts".to_owned(),
         Some((Point::GreenletMakes, _)) => "where greenlets are made".to_owned(),
         Some((Point::TokioWakes, _)) => "where Tokio's tasks are made and woken".to_owned(),
-        Some((Point::UvloopQueues, _)) => "where uvloop puts off what tasks write, and leaves contexts,".to_owned(),
+        Some((Point::UvloopQueues, _)) => "where uvloop puts off what tasks write, and leaves contexts".to_owned(),
         _ => {
             let made = if has_waits { "are made, end and wait" } else { "are made and end" };
             let channels = if has_channels { ", at channels" } else { "" };
             let has_streams = at.places.iter().any(|(point, _)| point.is_of_streams());
             let streams = if has_streams { ", at streams of HTTP/2 and gRPC" } else { "" };
-            format!("where goroutines {made}, at net/http's client{channels}{streams},")
+            format!("where goroutines {made}, at net/http's client{channels}{streams}")
         }
     };
     match source.probe_runtime(&at.file, &places) {
         Ok(true) => say(&format!(
-            "{whom} and all that run the same program or library have {} probes {what} now; they go when \
-             the recording ends",
+            "{} probes are in {whom} and all that run the same program or library, until the recording ends: {what}",
             places.len()
         )),
         Ok(false) => {}

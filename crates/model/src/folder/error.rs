@@ -34,7 +34,7 @@ pub enum FolderError {
     #[error("{} is a link, and a recording follows none inside its folder; put the folder itself there, or choose another", .0.display())]
     Link(PathBuf),
     /// The input is not a trace folder.
-    #[error("{} is not a trace folder (no {}); give the folder that `wakepath record -o` made", .0.display(), super::info::FOLDER_FILE)]
+    #[error("{} is not a trace folder (no readable {}); give the folder that `wakepath record -o` made", .0.display(), super::info::FOLDER_FILE)]
     NotAFolder(PathBuf),
     /// The folder is of another format version.
     #[error("{} has format version {version}, this wakepath reads version {}: record again, or use the wakepath that wrote it", path.display(), super::layout::FORMAT_VERSION)]

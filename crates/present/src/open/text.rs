@@ -1,6 +1,6 @@
 //! What had not ended, as text for a terminal.
 
-use super::{HeldView, OpenView, RequestView, SessionView, WaitingView, idle_words};
+use super::{HeldView, OpenView, RequestView, SessionView, WaitingView, idle_words, silent_for_longer};
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
@@ -45,7 +45,7 @@ pub(super) fn open_before(open: u64, due: usize, unknown: u64) -> Option<String>
                 u => format!(" (on {} more that is not known)", units::count(u)),
             };
             format!(
-                "On {} of them an answer has been due since then{unknown}, or the protocol lets the client speak last:",
+                "On {} of them an answer has been due since then{unknown}, or none was needed:",
                 units::count(n as u64)
             )
         }
@@ -151,6 +151,13 @@ impl OpenView {
         if self.before.is_empty() {
             return;
         }
+        for o in &self.owing {
+            let silent = o.silent_sentence.as_ref().map_or_else(String::new, |text| format!(" {text}"));
+            out.push_str(&wrap(&sanitise(&format!("{}{silent}", o.sentence)), "  ", style.prose()));
+        }
+        if !self.owing.is_empty() {
+            out.push_str("Each of them:\n");
+        }
         for b in self.before.iter().take(limit) {
             let who = b.task.as_ref().unwrap_or(&b.process);
             let line = format!("{} ago {who} {}.", units::duration(b.age_ns), b.text);
@@ -185,6 +192,9 @@ impl OpenView {
                 h.statement,
                 h.query,
             );
+            out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
+        }
+        if let Some(line) = silent_for_longer(&self.silent) {
             out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
         }
         let may_wait_for = |a: &HeldView, b: &HeldView| a.others.iter().any(|o| o.task == b.task);

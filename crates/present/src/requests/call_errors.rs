@@ -35,7 +35,7 @@ impl CallErrorView {
     /// In words: who answered what with which error, how often, and in which requests.
     pub(crate) fn sentence(&self) -> String {
         let within = match (&self.kind, self.hidden) {
-            (None, _) => "in unknown requests".to_owned(),
+            (None, _) => "in requests that are not known".to_owned(),
             (Some(kind), 0) => format!("in {kind}"),
             (Some(kind), n) if n == self.count => format!("in {kind}, whose own reply does not mention it"),
             (Some(kind), n) => format!("in {kind}, whose own reply does not mention {}", units::count(n)),
@@ -106,6 +106,7 @@ fn in_words(class: &str) -> Option<&'static str> {
         "40001" => "could not be serialized: try again",
         "40P01" => "deadlock",
         "42601" => "syntax error",
+        "42703" => "no such column",
         "42P01" => "no such table",
         "53300" => "too many connections",
         "55P03" => "lock not available in time",

@@ -75,7 +75,8 @@ impl RequestsView {
         self.render_errors(&mut out, style);
         let starved = self.starved.iter().map(|s| &s.sentence);
         let full = self.full_queues.iter().map(|q| &q.sentence);
-        for sentence in starved.chain(full).chain(self.held_replies.iter().map(|h| &h.sentence)) {
+        let throttled = self.throttled.iter().filter(|t| t.is_worth_a_sentence()).map(|t| &t.sentence);
+        for sentence in starved.chain(throttled).chain(full).chain(self.held_replies.iter().map(|h| &h.sentence)) {
             let _ = write!(out, "\n{}", wrap(&sanitise(sentence), "", style.prose()));
         }
         self.render_unfinished(&mut out, style);
@@ -380,9 +381,10 @@ impl KindView {
         if self.left > 0 {
             let clients =
                 if self.left == 1 { "1 client".to_owned() } else { format!("{} clients", units::count(self.left)) };
+            // who closes its sending half alone may still read, which is not recorded
+            let side = if self.left == 1 { "its side" } else { "their sides" };
             parts.push(format!(
-                "{clients} left before the reply was complete, after at most {} (the durations are the server's; \
-                 a client that only ended its sending half counts too, since whether it still read is not recorded)",
+                "{clients} closed {side} before the reply was complete (at most {} at the server)",
                 units::duration(self.left_longest_ns)
             ));
         }

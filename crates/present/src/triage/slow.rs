@@ -1,16 +1,14 @@
 //! What is slow: the kind that most time went to, what it repeats, where it leaves what is watched, and why its slow ones are slow.
 
-use super::{FINDINGS_MAX, Level, Part, Parts, Screen, Section, count, of_kind};
+use super::{FINDINGS_MAX, Level, PERCENTILE_MIN, Part, Parts, Screen, Section, count, of_kind};
 use crate::own_time::is_unsure;
-use crate::requests::{KindView, RequestsView, TierView};
+use crate::requests::{AttachableView, KindView, RequestsView, ThrottledView, TierView};
 use crate::units;
 use crate::why;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use wakepath_analysis::names::UNIX_SOCKET;
 
-/// Of fewer requests, no 99th percentile is told.
-const PERCENTILE_MIN: u64 = 100;
 /// A part is told as the largest where it is at least one in so many of the whole.
 const LARGEST_OF: u64 = 3;
 /// Calls to who is not watched are worth a line from this part of a kind's time on.
@@ -23,15 +21,21 @@ const REPEATING_MAX: usize = 2;
 pub(super) fn slow(screen: &mut Screen<'_>, parts: &Parts) {
     let mut headline = None;
     if let Part::Answer(r) = &parts.requests {
-        let total = |k: &KindView| u128::from(k.mean_ns) * u128::from(k.count - k.unfinished.min(k.count));
         let all: u128 = r.kinds.iter().map(total).sum();
-        let Some(k) = r.kinds.iter().max_by_key(|k| (total(k), k.unfinished)) else {
+        let Some(k) = most_of(r) else {
             let next = screen.command("info");
             return screen.add(Section::Slow, Level::Unknown, "Not known: no request was seen.", next);
         };
         let share = total(k) as f64 / all.max(1) as f64;
         let next = screen.command("show").map(|c| format!("{c} slowest {}", of_kind(&k.asked)));
         screen.add(Section::Slow, Level::Fact, most_time(k, share, r) + &usually(k, parts), next.clone());
+        for t in r.throttled.iter().filter(|t| t.is_worth_a_sentence() && is_on_path(t, k)) {
+            let next = screen.command("waits").map(|c| format!("{c} --task {}", t.process));
+            screen.add(Section::Slow, Level::Bad, &t.sentence, next);
+        }
+        if let Some((text, process)) = attachable(k, r) {
+            screen.add(Section::Slow, Level::Unknown, text, Some(format!("wakepath attach {process}")));
+        }
         if let Some(repeated) = k.repeated() {
             screen.add(Section::Slow, Level::Bad, repeated, next);
         }
@@ -67,12 +71,33 @@ pub(super) fn slow(screen: &mut Screen<'_>, parts: &Parts) {
     }
 }
 
+/// Whether a kind's requests go through a service that a quota held back.
+fn is_on_path(t: &ThrottledView, k: &KindView) -> bool {
+    k.tiers.iter().any(|tier| t.is_of(&tier.service))
+}
+
+/// The quotas that held back what the kind that most time went to does not go through.
+pub(super) fn throttled_elsewhere(r: &RequestsView) -> impl Iterator<Item = &ThrottledView> {
+    let most = most_of(r);
+    r.throttled.iter().filter(move |t| t.is_worth_a_sentence() && !most.is_some_and(|k| is_on_path(t, k)))
+}
+
+/// The time of a kind's requests that ended (ns).
+fn total(k: &KindView) -> u128 {
+    u128::from(k.mean_ns) * u128::from(k.count - k.unfinished.min(k.count))
+}
+
+/// The kind that most time went to.
+fn most_of(r: &RequestsView) -> Option<&KindView> {
+    r.kinds.iter().max_by_key(|k| (total(k), k.unfinished))
+}
+
 /// Why the slow ones of a kind are slow. `None` where nothing could be looked at.
 fn compared(k: &why::KindView) -> Option<String> {
     (k.slow.count > 0 && k.typical.count > 0).then(|| k.sentence.clone())
 }
 
-/// What a typical request of a kind spends its time on, where one thing takes much of it.
+/// What the middle half of a kind's requests spend their time on, where one thing takes much of it.
 fn usually(k: &KindView, parts: &Parts) -> String {
     let Part::Answer(why) = &parts.why else { return String::new() };
     let of_kind = why.kinds.iter().find(|w| w.kind == k.asked && w.service == k.service);
@@ -80,7 +105,7 @@ fn usually(k: &KindView, parts: &Parts) -> String {
         of_kind.filter(|w| w.typical.unlike().is_none()).and_then(|w| Some((w.typical.mean_ns, w.usual.as_ref()?)));
     match told.filter(|(mean_ns, usual)| usual.is_known() && usual.mean_ns.saturating_mul(LARGEST_OF) >= *mean_ns) {
         Some((mean_ns, usual)) => format!(
-            " Of the {} of a typical one, {} are {}.",
+            " Of the {} that the middle half took on average, {} are {}.",
             units::duration(mean_ns),
             units::duration(usual.mean_ns),
             usual.text
@@ -107,8 +132,10 @@ fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
             count(k.count, "request", "requests")
         );
     }
+    // nobody knows how long those in flight will take
+    let of_whom = if r.kinds.iter().any(|k| k.unfinished > 0) { "answered requests'" } else { "requests'" };
     let mut text = format!(
-        "{:.0} % of the requests' time is {} at {}{known_as}: {requests}, ",
+        "{:.0} % of the {of_whom} time is {} at {}{known_as}: {requests}, ",
         100.0 * share,
         k.asked,
         k.service,
@@ -122,9 +149,7 @@ fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
         }
         _ => write!(text, "p50 {}, slowest {}.", units::duration(k.p50_ns), units::duration(k.max_ns)),
     };
-    let largest = k.tiers.iter().flat_map(|t| parts_of(t).map(|part| (part, t))).max_by_key(|(part, _)| part.0);
-    // what went on after its caller had left is no part of the whole
-    let largest = largest.filter(|((ns, _), _)| *ns <= k.mean_ns);
+    let largest = largest(k);
     let mean = units::duration(k.mean_ns);
     if largest.as_ref().is_some_and(|((ns, _), _)| ns.saturating_mul(LARGEST_OF) < k.mean_ns) {
         let _ = write!(text, " Of {mean} on average, no part that is known takes a third.");
@@ -137,8 +162,58 @@ fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
             }
         }
         text.push('.');
+        let is_queue = ns == tier.queued_ns && ns > tier.self_ns;
+        text.push_str(&meanwhile(tier, r).filter(|_| is_queue).unwrap_or_default());
     }
     text
+}
+
+/// The part of a kind's time that is largest, and the tier that it is of. What went on after its caller had left is no part of it.
+fn largest(k: &KindView) -> Option<((u64, String), &TierView)> {
+    let largest = k.tiers.iter().flat_map(|t| parts_of(t).map(|part| (part, t))).max_by_key(|(part, _)| part.0);
+    largest.filter(|((ns, _), _)| *ns <= k.mean_ns)
+}
+
+/// What is said where most time went to a service of which it is not known what it did for whom, and attaching to it tells that. With
+/// the number of the process.
+fn attachable(k: &KindView, r: &RequestsView) -> Option<(String, u32)> {
+    let ((ns, _), tier) = largest(k)?;
+    let is_unknown = is_unsure(tier.self_ns, tier.self_unsure_ns) && ns == tier.self_ns.saturating_sub(tier.after_ns);
+    let program = tier.service.rsplit_once(':').map_or(tier.service.as_str(), |s| s.0);
+    let is_its = |a: &&AttachableView| program == a.program || program.ends_with(&format!("/{}", a.program));
+    let found = r.calls.missing.iter().flat_map(|m| &m.attachable).find(is_its).filter(|_| is_unknown)?;
+    let text = format!(
+        "For which of several requests {} made {} is not known, and so not where this time went. Attach to it while it runs, and record \
+         again.",
+        tier.service,
+        count(found.calls, "call", "calls"),
+    );
+    Some((text, *found.processes.first()?))
+}
+
+/// What a service did while requests of a kind waited to be picked up by it, where that was mostly to wait for slow clients of others.
+fn meanwhile(tier: &TierView, r: &RequestsView) -> Option<String> {
+    let of_service =
+        || r.kinds.iter().flat_map(|k| k.tiers.iter().map(move |t| (k, t))).filter(|(_, t)| t.service == tier.service);
+    let sum = |k: &KindView, ns: u64| u128::from(ns) * u128::from(k.count - k.unfinished.min(k.count));
+    let own: u128 = of_service().map(|(k, t)| sum(k, t.self_ns)).sum();
+    let clients = |t: &TierView| t.unsent_ns + t.unread_ns;
+    let held: u128 = of_service().map(|(k, t)| sum(k, clients(t))).sum();
+    let (k, t) = of_service().max_by_key(|(k, t)| sum(k, clients(t)))?;
+    let whom = if t.unsent_ns >= t.unread_ns {
+        "for the rest of the request, which the client had not sent yet"
+    } else {
+        "until the client had read what came before"
+    };
+    (held > own && clients(t) > 0).then(|| {
+        format!(
+            " Meanwhile {} waited for slow clients: {} in each of {} {}, {whom}.",
+            tier.service,
+            units::duration(clients(t)),
+            units::count(k.count),
+            k.asked,
+        )
+    })
 }
 
 /// A tier's time for each request before its reply, by what it is.
@@ -162,28 +237,56 @@ fn parts_of(t: &TierView) -> [(u64, String); 6] {
     ]
 }
 
-/// The command that records what was recorded, and these services too, where they are on this host.
+/// How long the recording of a proposed command takes.
+const RECORD_FOR: &str = "30s";
+
+/// The command that records what was recorded, and these services too, where they are on this host; the others on this host that were
+/// called and are not watched with them, or a recording after the other would name them.
 pub(super) fn watch_there_too(parts: &Parts, services: &[&str]) -> Option<String> {
-    let is_here = |s: &&&str| s.starts_with("127.") || s.starts_with("[::1]:");
-    let ports = services.iter().filter(is_here).filter_map(|s| s.rsplit_once(':')).map(|p| p.1);
-    let ports: String = ports.fold(String::new(), |all, port| format!("{all} --port {port}"));
+    let here = |s: &str| {
+        let is_here = s.starts_with("127.") || s.starts_with("[::1]:");
+        s.rsplit_once(':').filter(|_| is_here).map(|p| p.1.to_owned())
+    };
+    let mut ports: Vec<String> = services.iter().filter_map(|s| here(s)).collect();
+    if ports.is_empty() {
+        return None;
+    }
+    let called = parts.requests.answer().map_or(&[][..], |r| r.unwatched.as_slice());
+    // a name server is a host's own, and no part of what was asked
+    ports.extend(called.iter().filter_map(|u| here(&u.service)).filter(|port| port != "53"));
     let selection = parts.info.answer().and_then(|i| i.hosts.first()).map_or("", |h| h.selection.as_str());
-    // a command that was started ends with its recording, and its words are not kept: its ports name what it served
-    let served = || {
-        let kinds = parts.requests.answer().map_or(&[][..], |r| r.kinds.as_slice());
-        let ports: BTreeSet<&str> = kinds.iter().filter_map(|k| Some(k.service.rsplit_once(':')?.1)).collect();
-        ports.iter().map(|port| format!("--port {port}")).collect::<Vec<_>>().join(" ")
-    };
     let is_command = selection == "--" || selection.starts_with("-- ") || selection.contains(" -- ");
-    // a capture on this host had no such selection; one that was read may be of any host
-    let is_read = selection.starts_with("sniff ") && selection.contains("--pcap");
-    let selection = match () {
-        () if is_read => String::new(),
-        () if is_command || selection.starts_with("sniff ") => served(),
-        () => selection.to_owned(),
-    };
-    let is_known = !ports.is_empty() && !selection.is_empty();
-    is_known.then(|| format!("wakepath record {selection}{ports} -o NEW_FOLDER"))
+    let is_sniffed = selection.starts_with("sniff ");
+    // a capture that was read may be of any host
+    if is_sniffed && selection.contains("--pcap") {
+        return None;
+    }
+    let mut watched: Vec<String> = Vec::new();
+    let mut others: Vec<&str> = Vec::new();
+    if is_command || is_sniffed {
+        // a capture had no such selection; and a command that was started ends with its recording, and its words are not kept: its ports name what it served
+        let kinds = parts.requests.answer().map_or(&[][..], |r| r.kinds.as_slice());
+        let served: BTreeSet<&str> = kinds.iter().filter_map(|k| Some(k.service.rsplit_once(':')?.1)).collect();
+        watched.extend(served.into_iter().map(str::to_owned));
+    } else {
+        let mut words = selection.split(' ').filter(|word| !word.is_empty());
+        while let Some(word) = words.next() {
+            match word {
+                "--port" => watched.extend(words.next().map(str::to_owned)),
+                _ => others.push(word),
+            }
+        }
+    }
+    if watched.is_empty() && others.is_empty() {
+        return None;
+    }
+    for port in ports {
+        if !watched.contains(&port) {
+            watched.push(port);
+        }
+    }
+    let others: String = others.iter().map(|word| format!("{word} ")).collect();
+    Some(format!("wakepath record {others}--port {} --duration {RECORD_FOR} -o NEW_FOLDER", watched.join(",")))
 }
 
 /// Where calls leave what is watched, and the command that watches there too.

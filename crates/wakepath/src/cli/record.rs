@@ -34,7 +34,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<String>,
     /// Processes that serve this port, also those that start to do so later, such as after a restart (or list ports: 80,443)
-    #[arg(long, value_name = "PORT", value_delimiter = ',')]
+    #[arg(long, value_name = "PORT", value_delimiter = ',', value_parser = port)]
     pub port: Vec<u16>,
     /// Every process (the default without a selector or a command)
     #[arg(long)]
@@ -157,4 +157,9 @@ impl RecordArgs {
         f.extend(self.lowered.iter().map(|detail| format!("without {detail}, to stay in budget")));
         f
     }
+}
+
+/// A port as somebody types it.
+fn port(text: &str) -> Result<u16, &'static str> {
+    text.parse().ok().filter(|port| *port != 0).ok_or("give a port from 1 to 65535")
 }

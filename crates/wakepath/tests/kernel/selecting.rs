@@ -268,7 +268,7 @@ fn what_tells_a_selections_contexts_apart_is_placed_unasked() {
         let Some(recording) = record_as("auto", &[&["--port", &port.to_string()], args].concat()) else { return };
         // the service starts after the recording
         let service = runtimes::serve(&program, &["task", &down.1.to_string(), &port.to_string()]);
-        let line = format!("({}) and all that run the same program or library have", service.0.id());
+        let line = format!("({}) and all that run the same program or library", service.0.id());
         if is_placed {
             until("the line on its probes", || recording.said().contains(&line));
         }

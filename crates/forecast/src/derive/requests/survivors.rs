@@ -55,15 +55,11 @@ pub fn cover(c: &Collected, took: impl Fn(usize) -> u64) -> Result<Cover, Unsupp
     out.uncovered = share_of(lost_count, missing);
     let lost = share_of(lost_count, whole + missing).max(lost_ns as f64 / (of_whole + of_missing).max(1) as f64);
     if lost > UNCOVERED_MAX || share_of(whole, whole + missing) < WHOLE_MIN {
-        let ms = |sum: u128, count: u64| sum as f64 / count.max(1) as f64 / 1e6;
         return Err(Unsupported::new(
             format!(
-                "only {whole} of {} answered requests have a complete path, and they are not typical: they take \
-                 {:.3} ms on average, all take {:.3} ms, and {:.0} % of the time has no complete path of the same \
-                 kind and duration to stand for it",
+                "{missing} of {} answered requests have an incomplete path, and for {:.0} % of the time no complete one of the same \
+                 kind and duration can stand",
                 whole + missing,
-                ms(of_whole, whole),
-                ms(of_whole + of_missing, whole + missing),
                 100.0 * lost_ns as f64 / (of_whole + of_missing).max(1) as f64
             ),
             "`wakepath requests` says which fact is missing, and how to get it",
