@@ -8,17 +8,20 @@ use crate::listeners::{Filled, Starved};
 use crate::names::Names;
 use crate::spans::{OpeningNs, Timed, lay_out};
 use crate::throttled::Throttled;
+use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 use wakepath_causality::Report;
 use wakepath_causality::evidence::{Gap, Missing};
 use wakepath_causality::exchange::Exchange;
 use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::{Request, Span};
-use wakepath_model::ids::{CommonNs, StrId};
+use wakepath_model::ids::{CommonNs, HostId, StrId};
 use wakepath_model::rows::AskedFor;
 
 /// Most kinds told apart; what comes later is one kind called `(other)`.
 pub const KINDS_MAX: usize = 2000;
+/// Most addresses of servers that are remembered; a call to another one counts as one to who is not watched.
+const SERVED_AT_MAX: usize = 1 << 16;
 /// Most tiers told apart in a kind.
 const TIERS_MAX: usize = 200;
 /// Most errors of calls told apart; what comes later is counted together.
@@ -201,6 +204,28 @@ pub struct Kinds {
     pub missing: BTreeMap<Missing, BTreeMap<String, OpenCalls>>,
     /// Requests in all.
     pub requests: u64,
+    served_at: ServedAt,
+}
+
+/// Addresses at which a recorded server took a call: by the caller's host, its network namespace, the address, and the port. One that came
+/// to nothing there, because the server ended before, still went to somebody who is watched.
+#[derive(Clone, Debug, Default)]
+struct ServedAt(FxHashSet<(HostId, u32, [u8; 16], u16)>);
+
+impl ServedAt {
+    fn of(s: &Span) -> Option<(HostId, u32, [u8; 16], u16)> {
+        let caller = s.caller.as_ref().filter(|c| c.place.rport != 0)?;
+        Some((caller.host, caller.place.netns, caller.place.raddr, caller.place.rport))
+    }
+
+    fn learn(&mut self, r: &Request) {
+        let taken = r.spans.iter().filter(|s| s.callee.is_some()).filter_map(ServedAt::of);
+        self.0.extend(taken.take(SERVED_AT_MAX.saturating_sub(self.0.len())));
+    }
+
+    fn has(&self, s: &Span) -> bool {
+        ServedAt::of(s).is_some_and(|at| self.0.contains(&at))
+    }
 }
 
 /// The name of a request's kind: entry service, and what was asked.
@@ -436,7 +461,10 @@ impl Kinds {
         }
         let gaps = r.gaps();
         kind.lacks(&gaps);
-        let leaves = |(s, t): (&Span, &Timed)| s.is_unwatched() && t.wire.is_none() && s.parent.is_some();
+        self.served_at.learn(r);
+        let served_at = &self.served_at;
+        let is_unwatched = |s: &Span, t: &Timed| s.is_unwatched() && t.wire.is_none() && !served_at.has(s);
+        let leaves = |(s, t): (&Span, &Timed)| s.parent.is_some() && is_unwatched(s, t);
         kind.leaving += u64::from(r.spans.iter().zip(&timed).any(leaves));
         // how long it takes is not known, nor what of that its tiers take
         if r.is_in_progress() {
@@ -480,7 +508,7 @@ impl Kinds {
             let tier = kind.tiers.entry(name).or_default();
             tier.add(span, t, may_lack_calls);
             tier.depth = if fresh { t.depth } else { tier.depth.min(t.depth) };
-            tier.unwatched = span.is_unwatched() && t.wire.is_none();
+            tier.unwatched = is_unwatched(span, t);
         }
         for ((name, what), (calls, took_ns)) in asked {
             if let Some(tier) = kind.tiers.get_mut(&name) {

@@ -123,14 +123,14 @@ pub(super) fn processes(jobs: &mut Jobs, of: &str, to: Amount) -> Result<Effect,
 
 /// Whether more processes of a service would get as many of the requests as those that there are.
 fn can_spread(s: &Service) -> Result<(), No> {
-    if !s.is_pinned() && !(s.is_threaded() && s.keeps_connections) {
-        return Ok(());
+    if s.is_pinned() || s.is_threaded() && s.keeps_connections {
+        return Err(No::because(format!(
+            "clients keep their connections to {}, and each stays with the process that accepted it: how they would be \
+             spread over more processes is not known",
+            s.name
+        )));
     }
-    Err(No::because(format!(
-        "clients keep their connections to {}, and each stays with the process that accepted it: how they would be spread \
-         over more processes is not known",
-        s.name
-    )))
+    Ok(())
 }
 
 /// What the threads of each process of a service share, in words.
