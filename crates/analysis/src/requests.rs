@@ -180,6 +180,8 @@ pub struct Kinds {
     pub orphans: BTreeMap<String, (u64, BTreeMap<Gap, u64>)>,
     /// Errors that calls of requests were answered with, whatever came of the request.
     pub call_errors: BTreeMap<CallError, Met>,
+    /// Replies to calls of known protocols that do not show whether the call failed, by service and what was asked.
+    pub unread_replies: BTreeMap<(String, String), u64>,
     /// Connections that did not come about, by who tried, where, and why (Linux's error number, 0 = not known).
     pub refused: BTreeMap<(String, String, i32), u64>,
     /// Listeners whose accept queue filled up, with who listens: name and port.
@@ -381,6 +383,7 @@ impl Kinds {
         let root = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref());
         let outcome = root.map(|h| &h.exchange).filter(|e| r.orphan.is_none() && is_answered(e)).map(failed);
         for span in r.spans.iter().skip(usize::from(r.orphan.is_none())) {
+            self.add_unread(span, names);
             let answered = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| has_failed(&h.exchange));
             let asked = span.caller.as_ref().filter(|h| is_unanswered(&h.exchange));
             let Some(half) = answered.or(asked) else { continue };
@@ -403,6 +406,18 @@ impl Kinds {
             met.count += 1;
             met.hidden += u64::from(outcome == Some(Some(false)));
             met.outcome_unknown += u64::from(outcome == Some(None));
+        }
+    }
+
+    /// Counts the reply to a call of a known protocol that does not show whether the call failed.
+    fn add_unread(&mut self, span: &Span, names: &Names<'_>) {
+        let Some(half) = span.callee.as_ref().or(span.caller.as_ref()) else { return };
+        let e = &half.exchange;
+        if is_answered(e) && e.content.protocol != StrId::EMPTY && failed(e).is_none() {
+            let what = (names.service(span), names.asked(half));
+            if self.unread_replies.len() < KINDS_MAX || self.unread_replies.contains_key(&what) {
+                *self.unread_replies.entry(what).or_default() += 1;
+            }
         }
     }
 

@@ -269,6 +269,8 @@ pub struct RequestsView {
     pub closed_unread: Vec<ClosedUnreadView>,
     /// Messages whose caller is watched but whose request could not be determined.
     pub orphans: Vec<OrphanView>,
+    /// Replies to calls of known protocols that do not show whether the call failed (HTTP/2 on a connection from before the recording).
+    pub unread_replies: Vec<QueuedView>,
     /// Messages put into queues, lists and topics. What is done about them later is not linked to these requests.
     pub queued: Vec<QueuedView>,
     /// Requests that asked to wait until something happens, and that belong to no other request: they are in no figure above.
@@ -403,6 +405,7 @@ impl RequestsView {
                     why: why.iter().map(|(h, n)| (h.name().to_owned(), *n)).collect(),
                 })
                 .collect(),
+            unread_replies: counted(&kinds.unread_replies),
             queued: counted(&kinds.queued),
             opened: counted(&kinds.opened),
             awaited: kinds

@@ -161,6 +161,13 @@ impl RequestsView {
         if unreplied > 0 {
             said.push(format!("{}.", never_replied(unreplied)));
         }
+        let calls: u64 = self.unread_replies.iter().map(|r| r.count).sum();
+        if calls > 0 {
+            let what = listed(&self.unread_replies[..self.unread_replies.len().min(SHOWN)]);
+            let more = if self.unread_replies.len() > SHOWN { ", and others" } else { "" };
+            let replies = units::counted(calls, "reply to a call does", "replies to calls do");
+            said.push(format!("{replies} not show whether the call failed: {what}{more}."));
+        }
         (!said.is_empty()).then(|| said.join(" "))
     }
 
