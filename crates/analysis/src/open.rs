@@ -36,7 +36,7 @@ use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::{Half, Request};
 use wakepath_flows::Place;
 use wakepath_graph::Index;
-use wakepath_model::folder::{Folder, Host, TableSet};
+use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{Event, Life, OpKind, RuntimeKind, STATE_UNKNOWN, Side, Table, WaitRow};
 
@@ -267,7 +267,8 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
         }
     }
     let tasks = TasksOf::read(folder);
-    let silent = looks.silent(index, |h| span_of(folder, h), |h, tgid| tasks.only(h, tgid));
+    let recorded = |host| (recorded_since(folder, host), span_of(folder, host).1);
+    let silent = looks.silent(index, recorded, |h, tgid| tasks.only(h, tgid));
     let mut out = Unended {
         owing: owing::owing(&silent.due, names),
         open_before: silent.open,
@@ -460,6 +461,12 @@ impl TasksOf {
     }
 }
 
+/// Since when a host was recorded without a pause.
+fn recorded_since(folder: &Folder, host: HostId) -> MonoNs {
+    let pause = folder.host(host).and_then(|h| h.pauses().last().map(|last| last.1));
+    pause.unwrap_or_else(|| span_of(folder, host).0)
+}
+
 fn span_of(folder: &Folder, host: HostId) -> (MonoNs, MonoNs) {
     folder.host(host).and_then(|h| h.span()).unwrap_or_default()
 }
@@ -498,9 +505,8 @@ fn who(index: &Index, h: &Half) -> At {
 /// Requests that were cut: by the end of the recording, or of their connection. Apart from them, those that asked to wait.
 fn cuts(folder: &Folder, index: &Index, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
     let (mut cuts, mut awaiting, mut readers): (Vec<Cut>, Awaiting, Readers) = Default::default();
-    let pauses = |h: &Host| h.pauses().last().map_or(MonoNs(0), |last| last.1);
-    let begins: Vec<MonoNs> = folder.hosts().iter().map(pauses).collect();
-    let recorded_since = |host: HostId| begins.get(usize::from(host.0)).copied().unwrap_or_default();
+    let begins: Vec<MonoNs> = folder.hosts().iter().map(|h| recorded_since(folder, h.id())).collect();
+    let is_older = |host: HostId, at: MonoNs| begins.get(usize::from(host.0)).is_some_and(|begin| at < *begin);
     let out = |r: Request| {
         readers.count(&r);
         let Some(root) = r.spans.first() else { return };
@@ -509,8 +515,8 @@ fn cuts(folder: &Folder, index: &Index, names: &Names<'_>) -> (Vec<Cut>, Awaitin
             return;
         }
         let e = &half.exchange;
-        if e.request.began < recorded_since(half.host) {
-            // its end may have come while nobody recorded
+        if is_older(half.host, e.request.began) {
+            // its end may have come while nobody recorded; if not, its socket tells
             return;
         }
         let since = if e.request.arrived.0 != 0 { e.request.arrived.min(e.request.began) } else { e.request.began };

@@ -220,13 +220,16 @@ impl ServedAt {
         Some((caller.host, caller.place.netns, caller.place.raddr, caller.place.rport))
     }
 
-    fn learn(&mut self, r: &Request) {
+    fn learn(&mut self, r: &Request) -> &ServedAt {
         let taken = r.spans.iter().filter(|s| s.callee.is_some()).filter_map(ServedAt::of);
         self.0.extend(taken.take(SERVED_AT_MAX.saturating_sub(self.0.len())));
+        self
     }
 
+    /// Whether a call came to nothing there. One that was answered, by whom nobody saw, went to somebody else at the same address.
     fn has(&self, s: &Span) -> bool {
-        ServedAt::of(s).is_some_and(|at| self.0.contains(&at))
+        let is_unanswered = s.caller.as_ref().is_some_and(|c| !c.exchange.is(ExchangeFlag::Replied));
+        is_unanswered && ServedAt::of(s).is_some_and(|at| self.0.contains(&at))
     }
 }
 
@@ -465,19 +468,17 @@ impl Kinds {
         }
         let kind = self.kinds.entry(key).or_default();
         let timed = lay_out(r);
-        let Some(root) = timed.first() else { return };
-        let duration = root.duration_ns();
+        let Some(first) = timed.first() else { return };
+        let (duration, began) = (first.duration_ns(), names.common(first.host, first.start));
         kind.count += 1;
-        let began = names.common(root.host, root.start);
-        kind.activity.add(began, names.common(root.host, root.end));
+        kind.activity.add(began, names.common(first.host, first.end));
         let root = &r.spans[0];
         if let Some(e) = root.callee.as_ref().or(root.caller.as_ref()).map(|h| &h.exchange) {
             kind.ended(e, (duration, r.id), began);
         }
         let gaps = r.gaps();
         kind.lacks(&gaps);
-        self.served_at.learn(r);
-        let served_at = &self.served_at;
+        let served_at = self.served_at.learn(r);
         let is_unwatched = |s: &Span, t: &Timed| s.is_unwatched() && t.wire.is_none() && !served_at.has(s);
         let leaves = |(s, t): (&Span, &Timed)| s.parent.is_some() && is_unwatched(s, t);
         kind.leaving += u64::from(r.spans.iter().zip(&timed).any(leaves));

@@ -2,9 +2,9 @@
 
 use crate::names::Names;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use wakepath_model::folder::{Folder, Host, TableSet};
-use wakepath_model::ids::{HostId, MonoNs, TaskId};
+use wakepath_model::ids::{HostId, TaskId};
 use wakepath_model::rows::{EndedBy, Event, LimitKind, LimitRow, Table};
 
 /// `object` of a wait that a quota made: [`EndedBy::Preempted`].
@@ -36,15 +36,40 @@ pub fn throttled(folder: &Folder, names: &Names<'_>) -> Vec<Throttled> {
     out
 }
 
+/// Most times of a quota that are kept apart. One that reaches back further than these is counted from there on.
+const SPANS_MAX: usize = 4096;
+
 /// What is known of a quota.
 #[derive(Default)]
 struct Held {
     quota_ns: (u64, u64),
     held_ns: u64,
-    /// Until when it held threads back, as far as was read.
-    until: MonoNs,
+    /// When it held threads back: apart from each other and in order; those before `settled` are counted and forgotten.
+    spans: VecDeque<(u64, u64)>,
+    settled: u64,
     /// By process: the task that leads it, and the time of all its threads together (ns).
     processes: FxHashMap<u32, (TaskId, u64)>,
+}
+
+impl Held {
+    /// It held a thread back from a moment to another one, which is not before those of calls before.
+    fn holds(&mut self, mut from: u64, to: u64) {
+        from = from.max(self.settled);
+        while let Some(&(f, t)) = self.spans.back().filter(|(_, t)| *t >= from) {
+            from = from.min(f);
+            self.held_ns -= t - f;
+            self.spans.pop_back();
+        }
+        if from < to {
+            self.spans.push_back((from, to));
+            self.held_ns += to - from;
+        }
+        if self.spans.len() > SPANS_MAX
+            && let Some((_, t)) = self.spans.pop_front()
+        {
+            self.settled = t;
+        }
+    }
 }
 
 fn of_host(host: &Host, names: &Names<'_>) -> Vec<Throttled> {
@@ -62,7 +87,7 @@ fn of_host(host: &Host, names: &Names<'_>) -> Vec<Throttled> {
     }
     // a host without a quota needs no pass over its waits
     let tables: &[Table] = if quotas.is_empty() { &[] } else { &[Table::Wait] };
-    // rows come in the order in which the waits ended: of each, what lies after the end of the one before it is new
+    // rows come in the order in which the waits ended
     for event in host.events(TableSet::of(tables), ..) {
         let Event::Wait(w) = event else { continue };
         if w.cause != EndedBy::Preempted || w.object != QUOTA {
@@ -70,8 +95,7 @@ fn of_host(host: &Host, names: &Names<'_>) -> Vec<Throttled> {
         }
         let process = names.tgid(host.id(), w.task);
         let Some(h) = cgroup_of.get(&process).and_then(|cgroup| quotas.get_mut(cgroup)) else { continue };
-        h.held_ns += w.at.0.saturating_sub(w.blocked.max(h.until).0);
-        h.until = h.until.max(w.at);
+        h.holds(w.blocked.0, w.at.0);
         if let Some((_, all_ns)) = h.processes.get_mut(&process) {
             *all_ns += w.at.0.saturating_sub(w.blocked.0);
         }
@@ -90,4 +114,25 @@ fn of_host(host: &Host, names: &Names<'_>) -> Vec<Throttled> {
         })
     };
     quotas.into_iter().filter_map(of_quota).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_several_threads_are_held_back_counts_once() {
+        let held = |all: &[(u64, u64)]| {
+            let mut held = Held::default();
+            all.iter().for_each(|&(from, to)| held.holds(from, to));
+            held.held_ns
+        };
+        assert_eq!(held(&[(50, 200), (100, 300)]), 250);
+        // the one that began first need not end first
+        assert_eq!(held(&[(100, 200), (50, 300)]), 250);
+        assert_eq!(held(&[(10, 20), (30, 40), (60, 70), (25, 80)]), 65);
+        assert_eq!(held(&[(10, 20), (10, 20), (15, 20)]), 10);
+        let many: Vec<(u64, u64)> = (0..2 * SPANS_MAX as u64).map(|i| (10 * i, 10 * i + 5)).collect();
+        assert_eq!(held(&many), 10 * SPANS_MAX as u64);
+    }
 }

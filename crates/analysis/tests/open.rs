@@ -257,7 +257,6 @@ fn no_answer_is_due_only_where_a_socket_shows_who_spoke_last() {
     }
 }
 
-/// Nobody waits any more for the reply to a request whose client closed its end: that is no hang for anybody.
 /// A socket of a process as it was before the recording and stayed, and whose process is watched or not.
 fn stayed(host: &mut HostRows, task: u32, ports: (u16, u16), side: Side, last: (u64, u64), is_watched: bool) {
     let flow = u64::from(ports.0) << 16 | u64::from(ports.1);
@@ -310,6 +309,7 @@ fn who_owes_answers_comes_before_who_asks_them_and_a_silent_session_is_named() {
     assert_eq!(silent, [(1, Some(11)), (3, None)], "{found:#?}");
 }
 
+/// Nobody waits any more for the reply to a request whose client closed its end: that is no hang for anybody.
 #[test]
 fn a_request_whose_client_left_says_so() {
     let script = "

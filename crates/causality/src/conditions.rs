@@ -113,7 +113,7 @@ pub const CONDITIONS: &[Condition] = &[
     is("served.made_for_one", "tasks that were made for a connection never replied on another one"),
     is("served.no_accept_was_lost", "no accept was lost"),
     is("served.one_each", "each connection of this process has its own task"),
-    is("shared.same_errand", "nobody asked the task for anything after it sent the bytes before on this connection"),
+    is("shared.same_errand", "nobody can have asked the task for anything after it sent the bytes before"),
     is("shared.sends_for_itself", "no task was seen to send what others had left to be sent on this connection"),
     is("sole.calls_often", "helpers of this process were often seen to call"),
     is("sole.handed_work", "requests hand work to this helper, or the process never calls on its own"),

@@ -166,6 +166,7 @@ impl Roles {
     /// The library vantage handed over an input.
     pub fn input(&mut self, r: &InputRow) {
         self.are_given_inputs = true;
+        self.doing.or_default(r.task).activity.turn.is_by_library = true;
         let process = self.process_of(r.task);
         if r.isolated >= 2 {
             self.known.at(process).now.rest = Some(Rest::default());

@@ -1,10 +1,12 @@
 //! What had not ended, as text and as JSON.
 
 mod owing;
+mod stopped;
 mod text;
 
 pub(crate) use owing::silent_for_longer;
 pub use owing::{OwingView, SilentView};
+pub use stopped::StoppedView;
 
 use crate::units;
 use serde::Serialize;
@@ -290,6 +292,8 @@ pub struct OpenView {
     pub sessions: Vec<HeldView>,
     /// PostgreSQL's sessions that answered last before the recording, and were silent since: longest first. A transaction may be open.
     pub silent: Vec<SilentView>,
+    /// Processes that were stopped.
+    pub stopped: Vec<StoppedView>,
     /// Accept queues without room for one more connection.
     pub full_queues: Vec<FullQueueView>,
     /// Waits that are for something, oldest first.
@@ -573,6 +577,7 @@ impl OpenView {
             owing: owing::owing(unended, names, &namer),
             sessions: unended.sessions.iter().map(|h| namer.held(h)).collect(),
             silent: unended.silent.iter().map(|a| namer.silent(a)).collect(),
+            stopped: stopped::stopped(unended, names),
             waits,
             idle: asleep(&unended.idle),
             may_owe: asleep(&unended.may_owe),

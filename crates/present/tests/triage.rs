@@ -1,6 +1,6 @@
 //! What triage says of what hangs, and in which order.
 
-use wakepath_present::open::{HeldView, OpenView, OwingView, SessionView, SilentView};
+use wakepath_present::open::{HeldView, OpenView, OwingView, SessionView, SilentView, StoppedView};
 use wakepath_present::triage::{Part, Parts, Section, TriageView};
 
 const S: u64 = 1_000_000_000;
@@ -18,6 +18,7 @@ fn nothing() -> OpenView {
         owing: Vec::new(),
         sessions: Vec::new(),
         silent: Vec::new(),
+        stopped: Vec::new(),
         full_queues: Vec::new(),
         waits: Vec::new(),
         idle: Vec::new(),
@@ -119,4 +120,23 @@ fn services_that_owe_answers_are_told_from_the_one_that_waits_for_no_other() {
             "other:90 hangs."
         ]
     );
+}
+
+#[test]
+fn a_stopped_process_comes_before_what_waits_for_it() {
+    let stopped = |name: &str, age_ns| StoppedView {
+        process: name.into(),
+        host: "db".into(),
+        threads: 38,
+        age_ns,
+        sentence: format!("{name} has been stopped"),
+    };
+    let open = OpenView {
+        stopped: vec![stopped("java/7", 3 * S), stopped("sh/8", S / 2)],
+        sessions: queue(Vec::new()),
+        ..nothing()
+    };
+    let told = told(open);
+    assert_eq!(told[0], "java/7 has been stopped", "and the other one only just: {told:?}");
+    assert!(!told.iter().any(|text| text.contains("sh/8")), "{told:?}");
 }

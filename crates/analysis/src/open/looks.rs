@@ -95,7 +95,8 @@ impl Looks {
         for host in folder.hosts() {
             let id = host.id();
             let (mut look, mut first): (Option<u16>, Option<u16>) = (None, None);
-            for event in host.events(TableSet::of(&[Table::Descriptor]), ..) {
+            // sockets as they were before a pause say nothing of now
+            for event in host.events(TableSet::of(&[Table::Descriptor]), super::recorded_since(folder, id)..) {
                 let Event::Descriptor(r) = event else { continue };
                 if look != Some(r.look) {
                     looks.rows.retain(|key, _| key.0 != id);

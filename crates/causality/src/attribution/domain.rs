@@ -26,6 +26,8 @@ pub(super) struct Domain {
     /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
     /// server pushed, or what was put into a queue.
     pub(super) notified: MonoNs,
+    /// When it last took a request.
+    pub(super) taken: MonoNs,
     /// A message of a client that it had told something before.
     pub(super) heard_back: HeardBack,
     /// Where it waits for what happens elsewhere.

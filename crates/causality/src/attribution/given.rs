@@ -68,6 +68,7 @@ impl Given {
     /// The library vantage handed over an input, after the row of the poll that returned it.
     pub(super) fn given(&mut self, r: &InputRow) {
         self.inputs = [r.flow, EndpointId(0)];
+        self.turn.is_by_library = true;
         // who asks not to wait has something else to do
         let is_isolated = r.isolated != 0 && self.turn.ready <= 1 && self.turn.messages == 0;
         self.flags.set(GivenFlag::Isolated, is_isolated);

@@ -123,6 +123,7 @@ impl<F: Finished> Attribution<'_, F> {
     /// A request was taken.
     fn request_begun(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
+        self.facts.domain_mut(e.process).taken = at;
         self.facts.lineage.took(xs, x);
         if let Some(task) = self.facts.roles.logical_tasks.answerer(e) {
             self.facts.lineage.answers(xs, x, task);

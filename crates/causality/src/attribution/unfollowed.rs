@@ -72,14 +72,18 @@ impl<F: Finished> Attribution<'_, F> {
         let e = xs.get(x);
         let State { process, request, .. } = self.facts.state(x);
         let HeardBack { told, at } = self.facts.domain(*process).map_or(HeardBack::default(), |d| d.heard_back);
-        let is_over = |&y: &ExId| !xs.is_live(y) || (1..at.0).contains(&xs.get(y).reply.ended.0);
+        let is_outstanding = |&y: &ExId| {
+            let call = || xs.get(y);
+            xs.is_live(y) && call().request.began < at && !(1..at.0).contains(&call().reply.ended.0)
+        };
         let is_paired = !e.is_by_direction() && !e.is_by_turn();
-        is_paired && told >= e.request.taken && self.facts.is_free(x) && request.calls.iter().all(is_over)
+        is_paired && told >= e.request.taken && self.facts.is_free(x) && !request.calls.iter().any(is_outstanding)
     }
 
     /// The message `e` came from a client that was told something before, last at `told`.
     pub(super) fn heard_back(&mut self, e: &Exchange, told: MonoNs, at: MonoNs) {
-        if e.is_by_direction() || e.is_by_turn() || e.is(ExchangeFlag::OneWay) {
+        let is_unpaired = e.is_by_direction() || e.is_by_turn() || e.is(ExchangeFlag::OneWay);
+        if is_unpaired && !e.is(ExchangeFlag::Internal) {
             let heard = &mut self.facts.domain_mut(e.process).heard_back;
             *heard = HeardBack { told: heard.told.max(told), at };
         }

@@ -7,7 +7,7 @@ use crate::conditions::holds;
 use crate::exchange::{Exchange, Slab};
 use crate::finished::Finished;
 use crate::process::known::Does;
-use wakepath_model::ids::{EndpointId, TaskId};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{EndedBy, WaitRow};
 
 impl<F: Finished> Attribution<'_, F> {
@@ -82,10 +82,13 @@ impl<F: Finished> Attribution<'_, F> {
         }
     }
 
-    /// Whether a helper that sends more after call `y` was asked for something since it last sent there: that may be another's.
+    /// Whether a helper that sends more after call `y` may have been asked for something since it last sent there: it was woken, or given
+    /// something, or its process took a request, whose task may have put something into a queue of the program's. That may be another's.
     pub(super) fn is_asked_since(&self, y: &Exchange, task: TaskId) -> bool {
         let helper = self.facts.tasks.get(task).filter(|_| self.facts.is_helper(task)).map(|w| &w.helper);
-        helper.is_some_and(|h| !holds("shared.same_errand", h.asked <= h.sent.max(y.request.began)))
+        let taken = self.facts.domain(y.process).map_or(MonoNs(0), |d| d.taken);
+        let is_same = |sent: MonoNs, asked: MonoNs| asked <= sent && taken <= sent;
+        helper.is_some_and(|h| !holds("shared.same_errand", is_same(h.sent.max(y.request.began), h.asked)))
     }
 
     /// A wait is over of a thread that may leave something for a loop of its process.

@@ -3,10 +3,13 @@
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::PollRow;
 
-/// How much earlier a timer may be due than the poll would have returned for it (ns). Programs round time-outs up to milliseconds, and
-/// nginx and libevent read a clock that goes on with the kernel's tick alone: 4 ms, where it ticks 250 times a second. A matter of these
-/// units, not of the host's speed.
-pub(crate) const TIMER_GRAIN_NS: u64 = 5_000_000;
+/// Programs give time-outs in rounded milliseconds: timers may be due that much earlier (ns). A matter of the unit in which they are
+/// given, not of the host's speed.
+pub(crate) const ROUNDED_NS: u64 = 2_000_000;
+
+/// The same where nobody knows which clock the program reads (ns): nginx and libevent read one that goes on with the kernel's tick alone,
+/// each 4 ms where it ticks 250 times a second.
+const TICK_NS: u64 = 5_000_000;
 
 /// A turn of a loop. A poll that asks for no waiting continues it: something was put off, and is done before or after what that poll
 /// gave.
@@ -14,8 +17,10 @@ pub(crate) const TIMER_GRAIN_NS: u64 = 5_000_000;
 pub(crate) struct Turn {
     /// When its first poll returned; 0 before the loop's first one.
     pub(crate) since: MonoNs,
-    /// When the first timer of the loop can be due (ns); 0 before its first poll.
+    /// Until when its last poll was told to wait (ns); 0 before its first one.
     pub(crate) due: u64,
+    /// The library vantage hands it its inputs: it waits for the loop, by a clock without ticks.
+    pub(crate) is_by_library: bool,
     /// How many things its polls found ready.
     pub(crate) ready: u32,
     /// How many requests and replies were taken.
@@ -38,7 +43,7 @@ impl Turn {
 
     /// Whether no timer of the loop can be due: it asked its poll to return by then.
     pub(crate) fn no_timer_due(&self, at: MonoNs) -> bool {
-        at.0.saturating_add(TIMER_GRAIN_NS) < self.due
+        at.0.saturating_add(if self.is_by_library { ROUNDED_NS } else { TICK_NS }) < self.due
     }
 }
 

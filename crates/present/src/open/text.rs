@@ -71,12 +71,15 @@ impl OpenView {
                 let _ = writeln!(out, "{}", style.paint(line, if c.is_deadlock { Tint::Bad } else { Tint::Warn }));
             }
         }
+        for p in &self.stopped {
+            let _ = write!(out, "{}", wrap(&sanitise(&p.sentence), "", style.prose()));
+        }
         for q in &self.full_queues {
             for line in wrap(&sanitise(&q.sentence), "", style.prose()).lines() {
                 let _ = writeln!(out, "{}", style.paint(line, Tint::Bad));
             }
         }
-        if !self.circles.is_empty() || !self.full_queues.is_empty() {
+        if !self.circles.is_empty() || !self.full_queues.is_empty() || !self.stopped.is_empty() {
             out.push('\n');
         }
         let _ = writeln!(out, "{}", style.paint(&self.head, Tint::Strong));

@@ -21,6 +21,9 @@ pub(super) fn hangs(screen: &mut Screen<'_>, parts: &Parts) {
     for c in open.circles.iter().take(FINDINGS_MAX) {
         screen.add(Section::Hangs, Level::Bad, &c.sentence, next.clone());
     }
+    for s in open.stopped.iter().filter(|s| s.age_ns >= HANG_FROM_NS).take(FINDINGS_MAX) {
+        screen.add(Section::Hangs, Level::Bad, &s.sentence, next.clone());
+    }
     owed(screen, open);
     let asleep: Vec<&HeldView> = open.sessions.iter().filter(|h| h.age_ns >= HANG_FROM_NS).collect();
     let hosts: BTreeSet<&str> = asleep.iter().map(|h| h.host.as_str()).collect();

@@ -17,7 +17,7 @@ use crate::flags::Flags;
 use crate::lineage::is_over;
 use crate::process::ProcessId;
 use crate::process::known::ProcessFlag;
-use crate::process::turn::TIMER_GRAIN_NS;
+use crate::process::turn::ROUNDED_NS;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{InputKind, InputRow};
 
@@ -137,7 +137,7 @@ impl Facts<'_> {
         let r = self.domain(process)?.rest.as_ref()?;
         let x =
             r.of.filter(|&x| holds("rest.nothing_of_others", !r.flags.has(RestFlag::Mixed)) && self.is_open(xs, x))?;
-        if !holds("rest.no_timer_due", at.0.saturating_add(TIMER_GRAIN_NS) < r.until) {
+        if !holds("rest.no_timer_due", at.0.saturating_add(ROUNDED_NS) < r.until) {
             return None;
         }
         if !r.flags.has(RestFlag::Answered) {
