@@ -36,6 +36,7 @@ pub(crate) fn learn(host: &Host) -> (Roles, LearnedFlows) {
     let mut pauses = Pauses::of(host);
     while let Some(event) = events.next_ref() {
         if let Some(at) = pauses.before(event.at()) {
+            engine.steps.paused(&engine.xs);
             engine.paused(at);
         }
         if event.at().0 > checked.0.saturating_add(CHECK_NS) {

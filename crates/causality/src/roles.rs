@@ -464,6 +464,11 @@ impl Roles {
         }
     }
 
+    /// Nobody records from here on, for a while.
+    pub fn paused(&mut self, xs: &Slab) {
+        self.logical_tasks.paused(xs);
+    }
+
     /// The recording ends, with these exchanges open: puts losses in order and decides which processes move requests between tasks.
     pub fn finish(&mut self, xs: &Slab) {
         self.logical_tasks.ended(xs, &mut self.habits);

@@ -58,11 +58,11 @@ impl<'f, F: Finished> Stream<'f, F> {
 
     /// Reads the next row; false where there is none.
     pub(crate) fn step(&mut self) -> bool {
+        if let Some(began) = self.events.next_at().and_then(|at| self.pauses.before(at)) {
+            self.pause(began);
+        }
         let Some(event) = self.events.next_ref() else { return false };
         let at = event.at();
-        if let Some(began) = self.pauses.before(at) {
-            self.engine.paused(began);
-        }
         self.last = self.last.max(at);
         let (last, linker) = (self.last, &mut self.engine.steps);
         linker.out.at(last);
@@ -96,17 +96,29 @@ impl<'f, F: Finished> Stream<'f, F> {
         true
     }
 
+    /// Nobody recorded from then on, for a while: gives what is held, as at the end of a recording, while its connections are known.
+    fn pause(&mut self, began: MonoNs) {
+        self.engine.paused(began);
+        self.engine.steps.hand_on_all(&self.engine.xs);
+        self.release(began);
+    }
+
+    /// Gives places back that are asked for no more.
+    fn release(&mut self, at: MonoNs) {
+        for x in self.engine.steps.advance(&self.engine.xs, at) {
+            if self.engine.xs.is_live(x) {
+                self.engine.xs.release(x);
+            }
+        }
+    }
+
     /// Looks for what is over.
     fn check(&mut self, at: MonoNs) {
         self.engine.steps.out.tick(at);
         for flow in self.engine.forget(at) {
             self.engine.steps.out.gone(flow, at);
         }
-        for x in self.engine.steps.advance(&self.engine.xs, at) {
-            if self.engine.xs.is_live(x) {
-                self.engine.xs.release(x);
-            }
-        }
+        self.release(at);
         self.held_max = self.held_max.max(self.engine.xs.in_use());
     }
 

@@ -506,7 +506,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
     }
 
-    fn hand_on_all(&mut self, xs: &Slab) {
+    /// Hands on all that was held back: nothing more comes of it.
+    pub fn hand_on_all(&mut self, xs: &Slab) {
         let all: Vec<ExId> = self.outbox.waiting.drain(..).map(|(_, x)| x).collect();
         // calls first find their requests, requests then take their calls along
         for &x in &all {

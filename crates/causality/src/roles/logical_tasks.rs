@@ -327,10 +327,15 @@ impl LogicalTasks {
         self.connection_tasks.gone(flow);
     }
 
-    /// The recording ends: of what was made for a request that is open yet, it was not seen whether it works on after its end.
-    pub(super) fn ended(&mut self, xs: &Slab, habits: &mut HabitTable) {
+    /// Nobody records from here on: of what was made for a request that is open yet, it was not seen whether it works on after its end.
+    pub(super) fn paused(&mut self, xs: &Slab) {
         let made_for_open: Vec<TaskId> = self.lineage.made_for_open(xs).collect();
         made_for_open.into_iter().for_each(|task| self.note(task, Is::ForOthers));
+    }
+
+    /// The recording ends.
+    pub(super) fn ended(&mut self, xs: &Slab, habits: &mut HabitTable) {
+        self.paused(xs);
         for (task, lives_on_in) in self.background.finish() {
             self.note(task, Is::ForOthers);
             if let Some(process) = lives_on_in {
