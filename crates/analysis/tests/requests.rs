@@ -13,6 +13,7 @@ use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
+use wakepath_model::rows::Event;
 use wakepath_testkit::recording::{Cuts, Recording};
 use wakepath_testkit::script::play;
 use wakepath_testkit::shapes::{Plan, Shape, simulate};
@@ -413,4 +414,54 @@ lost 105 150
     });
     ends.sort_by_key(|end| end.1);
     assert_eq!(ends, [(End::Answered, false), (End::Unfinished, true)]);
+}
+
+/// Two recorders, one after the other: r1 was open when the first ended, and was answered while nobody recorded. On its connection the
+/// second one sees r3 and its reply, long after.
+#[test]
+fn a_pause_between_two_recorders_ends_what_was_open() {
+    let script = |recorded: &str| {
+        format!(
+            "
+task A app
+flow c - A
+flow e - A
+100 A takes r1 c
+200 A takes r2 e
+210 A answers r2
+5000000 A answers r1
+30000100 A takes r3 c
+30000110 A answers r3
+recorded {recorded}
+"
+        )
+    };
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut dirs = Vec::new();
+    for (name, recorded) in [("first", "0 1000"), ("second", "30000000 30001000")] {
+        let mut recording = play(&script(recorded)).expect("the script");
+        // the second recorder did not see the clock at the first one's begin
+        recording.hosts[0].rows.retain(|row| name == "first" || !matches!(row, Event::Anchor(_)));
+        dirs.extend(recording.write(&dir.path().join(name), Cuts::default()).expect("written"));
+    }
+    let folder = Folder::open(&dirs).expect("opened");
+    assert_eq!((folder.hosts().len(), folder.hosts()[0].pauses().len()), (1, 1), "{:?}", folder.hosts()[0].recordings());
+    let defects: Vec<&str> = folder.defects().iter().map(|d| d.defect.id).collect();
+    assert_eq!(defects, ["folder.paused"]);
+    let mut found = Vec::new();
+    let take = |r: Request| {
+        let half = r.spans[0].callee.as_ref().expect("it was served");
+        let asked = half.exchange.content.target;
+        let name = folder.host(half.host).map_or("", |h| h.text(asked)).to_owned();
+        found.push((name, End::of(&half.exchange), r.is_complete(), half.exchange.duration_ns()));
+    };
+    wakepath_causality::reconstruct(&folder, take, |_, _, _, _| {});
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    let ends: Vec<_> = found.iter().map(|(name, end, is_complete, _)| (name.as_str(), *end, *is_complete)).collect();
+    let expected = [("/r1", End::Unfinished, false), ("/r2", End::Answered, true), ("/r3", End::Answered, true)];
+    assert_eq!(ends, expected, "{found:?}");
+    assert!(found.iter().all(|f| f.3 < 1_000_000), "no duration has the pause in it: {found:?}");
+    let index = Index::open(&folder, &dirs).expect("an index");
+    let open = wakepath_analysis::open::open(&folder, &index, &Names::read(&folder));
+    assert!(open.requests.is_empty(), "r1 may have been answered meanwhile: {:?}", open.requests);
 }
