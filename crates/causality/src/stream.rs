@@ -58,8 +58,10 @@ impl<'f, F: Finished> Stream<'f, F> {
 
     /// Reads the next row; false where there is none.
     pub(crate) fn step(&mut self) -> bool {
-        if let Some(began) = self.events.next_at().and_then(|at| self.pauses.before(at)) {
-            self.pause(began);
+        if let Some(next) = self.events.next_at()
+            && let Some(began) = self.pauses.before(next)
+        {
+            self.pause(began, next);
         }
         let Some(event) = self.events.next_ref() else { return false };
         let at = event.at();
@@ -96,8 +98,9 @@ impl<'f, F: Finished> Stream<'f, F> {
         true
     }
 
-    /// Nobody recorded from then on, for a while: gives what is held, as at the end of a recording, while its connections are known.
-    fn pause(&mut self, began: MonoNs) {
+    /// Nobody recorded from then on, until `next`: gives what is held, as at the end of a recording, while its connections are known.
+    fn pause(&mut self, began: MonoNs, next: MonoNs) {
+        self.engine.steps.out.at(next);
         self.engine.paused(began);
         self.engine.steps.hand_on_all(&self.engine.xs);
         self.release(began);

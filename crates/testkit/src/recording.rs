@@ -482,7 +482,7 @@ impl HostRows {
         let mut tasks: BTreeMap<u32, TaskRow> = BTreeMap::new();
         let mut ends: BTreeMap<u64, EndpointRow> = BTreeMap::new();
         let mut notes: BTreeMap<u64, FlowNoteRow> = BTreeMap::new();
-        let mut kept = Vec::new();
+        let (mut kept, mut anchor) = (Vec::new(), None);
         for row in std::mem::take(&mut self.rows) {
             if row.at() >= begin {
                 if let Event::Message(m) = &row
@@ -506,10 +506,14 @@ impl HostRows {
                         *next = r.end;
                     }
                 }
-                Event::Anchor(_) | Event::Loss(_) => kept.push(row),
+                Event::Anchor(r) => anchor = Some(r),
+                Event::Loss(_) => kept.push(row),
                 _ => {}
             }
         }
+        // a recorder reads the clocks when it begins
+        let read = |r: AnchorRow| Event::from(AnchorRow { at: begin, real_ns: r.real_ns + (begin.0 - r.at.0), ..r });
+        kept.extend(anchor.map(read));
         self.rows = tasks.into_values().map(Event::from).chain(ends.into_values().map(Event::from)).collect();
         self.rows.extend(kept);
     }
