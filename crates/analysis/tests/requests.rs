@@ -445,7 +445,12 @@ recorded {recorded}
         dirs.extend(recording.write(&dir.path().join(name), Cuts::default()).expect("written"));
     }
     let folder = Folder::open(&dirs).expect("opened");
-    assert_eq!((folder.hosts().len(), folder.hosts()[0].pauses().len()), (1, 1), "{:?}", folder.hosts()[0].recordings());
+    assert_eq!(
+        (folder.hosts().len(), folder.hosts()[0].pauses().len()),
+        (1, 1),
+        "{:?}",
+        folder.hosts()[0].recordings()
+    );
     let defects: Vec<&str> = folder.defects().iter().map(|d| d.defect.id).collect();
     assert_eq!(defects, ["folder.paused"]);
     let mut found = Vec::new();

@@ -4,6 +4,7 @@ use super::{Metrics, MetricsOptions, Place};
 use crate::names::Names;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::iter::Peekable;
 use std::rc::Rc;
 use wakepath_causality::exchange::ExchangeFlag;
@@ -53,6 +54,7 @@ pub fn of_endpoints(folder: &Folder, names: &Names<'_>, options: MetricsOptions)
                 Sides::default(),
                 Channels::none(),
             ),
+            pauses: host.pauses().into(),
             checked: MonoNs(0),
             last: MonoNs(0),
         })
@@ -82,6 +84,8 @@ pub fn of_endpoints(folder: &Folder, names: &Names<'_>, options: MetricsOptions)
 struct Stream<'f> {
     events: Peekable<Events<'f>>,
     engine: Engine<Taker<'f>>,
+    /// Times in which nobody recorded that are still to come.
+    pauses: VecDeque<(MonoNs, MonoNs)>,
     checked: MonoNs,
     last: MonoNs,
 }
@@ -95,6 +99,10 @@ impl Stream<'_> {
     fn step(&mut self) -> bool {
         let Some(event) = self.events.next() else { return false };
         let at = event.at();
+        while let Some(&(from, _)) = self.pauses.front().filter(|(_, to)| *to <= at) {
+            self.engine.paused(from);
+            self.pauses.pop_front();
+        }
         self.last = self.last.max(at);
         match &event {
             Event::Task(r) => {
@@ -184,6 +192,8 @@ fn as_row(e: &Exchange, host: HostId, is_over: bool) -> SniffedExchangeRow {
         _ if e.is(ExchangeFlag::OneWay) => ExchangeKind::NoReply,
         _ if e.is(ExchangeFlag::Replied) => ExchangeKind::Answered,
         _ if e.is(ExchangeFlag::UnclearBorders) => ExchangeKind::ReplyMissed,
+        // it was open where a recorder ended, and the next began later
+        _ if e.is(ExchangeFlag::Unfinished) && !is_over => ExchangeKind::ReplyMissed,
         _ if is_over && !e.is(ExchangeFlag::Reset) => ExchangeKind::Open,
         _ => ExchangeKind::Unanswered,
     };

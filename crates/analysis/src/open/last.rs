@@ -29,7 +29,9 @@ pub(super) fn last_waits(folder: &Folder, names: &Names<'_>) -> (BTreeMap<At, Wa
     for host in folder.hosts() {
         let id = host.id();
         let mut within: FxHashMap<TaskId, (Descriptor, WaitRow)> = FxHashMap::default();
-        for event in host.events(TableSet::of(&[Table::Wait, Table::Task, Table::Op]), ..) {
+        // a wait that was recorded before a pause may have ended in it
+        let tables = TableSet::of(&[Table::Wait, Table::Task, Table::Op]);
+        for event in host.events(tables, super::recorded_since(folder, id)..) {
             match event {
                 Event::Task(r) if r.what == Life::Exit => {
                     waits.remove(&(id, r.task));

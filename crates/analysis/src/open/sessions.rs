@@ -137,7 +137,8 @@ fn said(folder: &Folder) -> FxHashMap<HostId, Vec<Said>> {
     for host in folder.hosts() {
         let mut flows: BTreeMap<EndpointId, Said> = BTreeMap::new();
         let mut readers: FxHashMap<EndpointId, TaskId> = FxHashMap::default();
-        for event in host.events(TableSet::of(&[Table::Message, Table::Op, Table::Task]), ..) {
+        let tables = TableSet::of(&[Table::Message, Table::Op, Table::Task]);
+        for event in host.events(tables, super::recorded_since(folder, host.id())..) {
             match event {
                 // whose process is gone has nothing open, however its connection ended
                 Event::Task(r) if r.what == Life::Exit => {
