@@ -231,8 +231,8 @@ fn what_ends_a_recorder_or_the_agent_costs_moments_that_are_counted() -> Tested 
     let host = &folder.hosts()[0];
     assert_eq!(host.recordings().len(), 3, "one for each recorder");
     let defects: Vec<_> = folder.defects().iter().map(|d| (d.defect.id, d.count)).collect();
-    let expected = [(defect::FOLDER_NOT_ENDED, 1), (defect::FOLDER_PAUSED, 2)];
-    assert_eq!(defects, expected, "only the recorder that was killed did not end");
+    assert_eq!(defects, [(defect::FOLDER_NOT_ENDED, 1)], "only the recorder that was killed did not end");
+    assert_eq!(host.pauses().len(), 2);
     assert!(host.row_count(Table::Op) > 0);
     Ok(())
 }

@@ -10,7 +10,6 @@ use wakepath_causality::exchange::{Content, ExchangeFlag};
 use wakepath_causality::path::{Half, Request};
 use wakepath_causality::proof::Proof;
 use wakepath_causality::{Explain, Options, Report, reconstruct_with};
-use wakepath_model::defects;
 use wakepath_model::folder::{self, Copier, Folder, FolderWriter};
 use wakepath_model::ids::{HostId, StrId};
 use wakepath_testkit::recording::{Cuts, Recording};
@@ -90,9 +89,7 @@ pub fn folders_reduced_alike(paths: &[PathBuf], into: &Path) {
             |r| requests.push(in_words(&folder, r)),
             |host, task, place, error| refused.push((host, task, place, error)),
         );
-        let mut found = folder.defects();
-        found.retain(|d| d.defect.id != defects::id::FOLDER_PAUSED);
-        assert!(found.is_empty(), "{found:?}");
+        assert!(folder.defects().is_empty(), "{:?}", folder.defects());
         (requests, refused.len(), report)
     };
     let (together, alone) = (all(paths), all(&reduced));

@@ -308,15 +308,7 @@ impl Host {
             host.end_behind(bytes);
         }
         host.tell_missing();
-        host.tell_pauses();
         Ok(host)
-    }
-
-    fn tell_pauses(&self) {
-        let pauses = self.pauses().len() as u64;
-        if pauses > 0 {
-            self.ledger.add(id::FOLDER_PAUSED, pauses, None);
-        }
     }
 
     /// Ends it where so many bytes of frames were read.
@@ -363,6 +355,7 @@ impl Host {
     /// Puts what is missing among the rows, so that nobody links across it.
     fn tell_missing(&mut self) {
         self.unreadable = self.strings.add(id::FOLDER_CRC);
+        let pauses = self.pauses();
         let strings = &mut self.strings;
         let row = |m: &Missing| LossRow {
             at: m.to,
@@ -372,6 +365,11 @@ impl Host {
             ..Default::default()
         };
         self.missing_rows = self.missing.iter().map(row).collect();
+        for (from, at) in pauses {
+            let what = self.strings.add(id::FOLDER_PAUSED);
+            self.missing_rows.push(LossRow { at, from, count: 1, what, ..Default::default() });
+        }
+        self.missing_rows.sort_by_key(|r| r.at);
     }
 
     /// Which recording of the host this is.
