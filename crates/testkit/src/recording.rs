@@ -593,12 +593,7 @@ impl Recording {
 
     /// Writes a folder for each host that has rows, below `dir`; gives their paths.
     pub fn write(&self, dir: &Path, cuts: Cuts) -> Result<Vec<std::path::PathBuf>, FolderError> {
-        let mut out = Vec::new();
-        for h in &self.hosts {
-            let path = dir.join(&h.name);
-            h.write(&path, cuts)?;
-            out.push(path);
-        }
-        Ok(out)
+        let path = |h: &HostRows| dir.join(&h.name);
+        self.hosts.iter().map(|h| h.write(&path(h), cuts).map(|()| path(h))).collect()
     }
 }

@@ -106,11 +106,7 @@ impl Framer for Framing {
             (_, [0, 0, 0, _, ..]) => Fit::No,
             _ if bytes.len() < 5 => Fit::More,
             // whether it is a greeting shows at the end of its version
-            (Dir::ToClient, [2..=255, 0, 0, 0, 10, version @ ..])
-                if version.len() < VERSION_MAX && version.iter().all(|b| (b' '..=b'~').contains(b)) =>
-            {
-                Fit::More
-            }
+            (Dir::ToClient, [2..=255, 0, 0, 0, 10, v @ ..]) if v.len() < VERSION_MAX && !v.contains(&0) => Fit::More,
             (Dir::ToClient, _) => (greets(bytes) || (self.asked.len() > 0 && bytes[3] == 1)).into(),
             // A login, or a command.
             (Dir::ToServer, [_, _, 0, 1, ..]) => true.into(),
@@ -326,7 +322,7 @@ fn name(command: u8) -> &'static str {
     NAMES.get(usize::from(command)).copied().unwrap_or("EXECUTE")
 }
 
-/// Longest version of a server (SERVER_VERSION_LENGTH is 60).
+/// Most bytes of a server's version, with the zero that ends it (SERVER_VERSION_LENGTH is 60).
 const VERSION_MAX: usize = 64;
 
 /// Whether this is a greeting: protocol 10, and in the same packet a version that begins with a number.
