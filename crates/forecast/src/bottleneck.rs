@@ -8,7 +8,7 @@
 use crate::change::{Amount, Bandwidth, Change, Delay};
 use crate::outcome::{KindOutcome, Outcome, Place};
 use crate::replay::{Options, replay};
-use crate::system::{KindId, Queue, QueueId, QueueKind, StateId, StationId, System, WITHOUT_BOUND};
+use crate::system::{KindId, Queue, QueueId, QueueKind, StateId, StationId, System, WITHOUT_BOUND, Workers};
 use std::collections::BTreeMap;
 
 /// The state of being on the way between two services, whose process is the two ends' names.
@@ -167,12 +167,14 @@ impl Limit {
             Limit::Room(q) => {
                 let name = queue(q)?.name.clone();
                 match queue(q)?.kind {
-                    QueueKind::Workers => {
-                        let of = |kind| name.strip_suffix(kind).map(str::to_owned);
-                        match (of(" threads"), of(" processes")) {
-                            (Some(of), _) => Change::Threads { of, to },
-                            (_, Some(of)) => Change::Processes { of, to },
-                            _ => Change::Workers { of: of(" workers").unwrap_or(name), to },
+                    QueueKind::Workers(kind) => {
+                        let service = name.strip_suffix(kind.names()[1]).map(str::trim_end);
+                        let of = service.unwrap_or(&name).to_owned();
+                        match kind {
+                            Workers::Any => Change::Workers { of, to },
+                            Workers::Threads => Change::Threads { of, to },
+                            // how the requests would be spread over more of them is not known
+                            Workers::Processes => return None,
                         }
                     }
                     QueueKind::Pool => Change::Pool { name, to },

@@ -97,13 +97,35 @@ pub(crate) fn retry_ns(first_ns: u64, linear: u8, refused: u32) -> f64 {
     first_ns.max(1) as f64 * f64::from(doubled).exp2()
 }
 
+/// What the workers of a service are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Workers {
+    /// Threads or processes, of which any takes any request.
+    Any,
+    /// Threads of fewer processes.
+    Threads,
+    /// Processes to which clients keep connections: each stays with the one that accepted it.
+    Processes,
+}
+
+impl Workers {
+    /// One of them, and several, in words.
+    pub const fn names(self) -> [&'static str; 2] {
+        match self {
+            Workers::Any => ["worker", "workers"],
+            Workers::Threads => ["thread", "threads"],
+            Workers::Processes => ["process", "processes"],
+        }
+    }
+}
+
 /// What a queue is of: decides words and which changes apply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum QueueKind {
     /// Connections that nobody accepted yet; `queue NAME=+N`.
     AcceptQueue,
     /// Tokens of a service's workers; `workers P=+N`.
-    Workers,
+    Workers(Workers),
     /// Tokens of a pool of connections; `pool P=+N`.
     Pool,
     /// The one token of a lock.
@@ -140,7 +162,7 @@ pub struct Queue {
 impl Queue {
     /// Its tokens are held and given back by whoever took them.
     pub fn is_held(&self) -> bool {
-        matches!(self.kind, QueueKind::Workers | QueueKind::Pool | QueueKind::Lock)
+        matches!(self.kind, QueueKind::Workers(_) | QueueKind::Pool | QueueKind::Lock)
     }
 
     /// Its items stand for room or for a right: who waits for them waits for what others give back. Of buffers and annotated

@@ -305,7 +305,7 @@ fn two_limits_that_hide_each_other_are_named_together() {
     let f = ask(&derived, &[], 0);
     let mut limits = f.steps[0].found.limits.clone();
     limits.sort();
-    let workers = f.system.queues.iter().position(|q| q.kind == QueueKind::Workers).expect("workers");
+    let workers = f.system.queues.iter().position(|q| matches!(q.kind, QueueKind::Workers(_))).expect("workers");
     assert_eq!(limits, [Limit::Servers(StationId(0)), Limit::Room(wakepath_forecast::system::QueueId(workers as u32))]);
     // where the worker sleeps, it is the worker alone
     model.jobs.iter_mut().for_each(|j| j.root.parts.push(Part::Work { state: WorkState::Timer, ns: 20 * MS }));

@@ -497,8 +497,8 @@ defects! {
          end is missing.",
         "Ask the kernel's log (dmesg) whether it killed the recorder for lack of memory, and look for a full disk.";
     FOLDER_PAUSED = "folder.paused", Warning, EVERYTHING,
-        "A recorder of a host ended, and the next began later; between the two nobody recorded. What happened then is not known.",
-        "Ask `wakepath info` how long that was, and leave those times out (--from, --to).";
+        "One recorder of a host ended, and the next began later. What happened between them is not known.",
+        "`wakepath info` prints for how long no recorder ran. Look in the agent's log for why it restarted.";
     FOLDER_OPEN = "folder.being_written", Info, EVERYTHING,
         "A recorder writes into the folder now: later data is not in this answer.",
         "End the recorder, or ask again later.";

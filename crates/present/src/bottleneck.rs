@@ -18,7 +18,7 @@ use wakepath_forecast::forecast::Coming;
 use wakepath_forecast::jobs::Arrivals;
 use wakepath_forecast::slack::Slack;
 use wakepath_forecast::system::System;
-use words::{beyond, is_bytes, percent};
+use words::{beyond, is_bytes, is_spread, percent};
 
 /// Most rows of a table in text.
 const ROWS_MAX: usize = 12;
@@ -69,6 +69,9 @@ pub struct BottleneckView {
     pub changes: Vec<String>,
     /// What was tried alone, the best first.
     pub tried: Vec<TriedView>,
+    /// Its clients keep their connections to the processes that accepted them, so that it is not known what more of these gain.
+    #[serde(skip)]
+    pub keeps_clients: bool,
     /// What else it takes to have `enough`.
     #[serde(skip)]
     beyond: Option<String>,
@@ -159,9 +162,10 @@ impl BottleneckView {
             gain: found.gain,
             now: one.filter(is_number).map(|l| l.now(system)),
             is_bytes: one.is_some_and(|l| is_bytes(system, l)),
-            enough: found.enough.map(|e| e.then),
+            enough: found.enough.map(|e| e.then).filter(|_| found.limits.iter().all(|&l| is_spread(system, l))),
             changes: found.limits.iter().filter_map(|&l| l.change(system, amount(l))).map(|c| c.to_string()).collect(),
             tried: found.tried.iter().map(|&(l, gain)| TriedView { what: limit(system, l), gain }).collect(),
+            keeps_clients: !found.limits.iter().all(|&l| is_spread(system, l)),
             beyond: one.zip(found.enough).and_then(|(l, enough)| beyond(system, l, enough.then)),
         }
     }
@@ -190,6 +194,9 @@ impl BottleneckView {
             }
             Some(enough) => {
                 let _ = write!(text, " {} times as much gives 90 % of the gain.", number(enough));
+            }
+            None if self.keeps_clients => {
+                text += " More of them help only new connections: clients keep theirs, and each stays with the process that accepted it.";
             }
             None => {}
         }
@@ -299,7 +306,7 @@ impl MarginView {
             gain: m.gain,
             now: is_number.then(|| m.limit.now(system)),
             is_bytes: is_bytes(system, m.limit),
-            enough: m.enough.map(|e| e.then),
+            enough: m.enough.map(|e| e.then).filter(|_| is_spread(system, m.limit)),
         }
     }
 

@@ -164,7 +164,7 @@ impl OverTimeView {
             let paused: u64 = self.columns.iter().map(|c| c.paused_ns).sum();
             if paused > 0 {
                 which +=
-                    &format!(" Nobody recorded for {} of this time; rates leave that out.", units::duration(paused));
+                    &format!(" No recorder ran for {} of this time; rates leave that out.", units::duration(paused));
             }
             out.push_str(&wrap(&which, "", style.prose()));
         }

@@ -362,7 +362,7 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
             (n, 0) if unfinished > n / 10 => {
                 let ended = count(n - unfinished, "request", "requests");
                 let seen = format!("None of the {ended} whose end was recorded was answered with an error.");
-                (Level::Unknown, format!("{seen} Of {} no reply was recorded.", units::count(unfinished)))
+                (Level::Unknown, format!("{seen} For {}, no reply was recorded.", units::count(unfinished)))
             }
             (0, _) => (Level::Unknown, "Not known: no request was seen, and no connection was refused.".to_owned()),
             (n, 0) => {

@@ -5,7 +5,7 @@ use wakepath_forecast::jobs::Arrivals;
 use wakepath_forecast::replay::{Options, replay};
 use wakepath_forecast::system::{
     Actor, Discipline, NOT_SEEN, Queue, QueueId, QueueKind, Runs, State, StateId, Station, StationId, Step, System,
-    WhenFull,
+    WhenFull, Workers,
 };
 use wakepath_present::bottleneck::{PathView, Scope};
 use wakepath_present::text::Style;
@@ -33,7 +33,7 @@ fn system() -> System {
     };
     let queue = Queue {
         name: "app:80 workers".into(),
-        kind: QueueKind::Workers,
+        kind: QueueKind::Workers(Workers::Any),
         capacity: None,
         initial: 1,
         delay_ns: 0,

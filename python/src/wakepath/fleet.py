@@ -204,6 +204,8 @@ def alone(out):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise WakepathError(f"another run links hosts into {out}; wait until it ends, or choose another folder") from None
+        except OSError as problem:
+            raise WakepathError(f"{out} cannot be locked ({problem.strerror}); choose a folder on another file system") from problem
         yield
 
 

@@ -90,7 +90,12 @@ pub(super) fn held(
         }
         let mine = |s: &&Said| s.task == at.1;
         let all = said.get(&at.0).map_or(&[][..], Vec::as_slice);
+        // a host may have several servers; a UNIX socket does not tell which it is of
+        let port = |s: &Said| index.end(at.0, s.flow).map(|e| e.lport).filter(|port| *port != 0);
+        let my_port = all.iter().find(mine).and_then(port);
+        let is_its_server = |s: &&Said| my_port.is_none_or(|mine| port(s).is_none_or(|port| port == mine));
         let others = all.iter().filter(|s| !mine(s) && s.is_in_transaction && s.task != TaskId::UNKNOWN);
+        let others = others.filter(is_its_server);
         let mut others: Vec<(Option<u64>, &Said)> = others.map(|s| (idle_ns(waits, (at.0, s.task), s), s)).collect();
         // who waits for its client may hold up others until that goes on; who sleeps in a statement waits itself
         others.sort_by_key(|(idle, s)| (Reverse(*idle), asleep(&(at.0, s.task))));

@@ -19,9 +19,9 @@ pub(super) fn apply(change: &Change, system: &mut System) -> Result<Effect, No> 
         Change::Link { between, bandwidth, delay } => link(system, between, *bandwidth, *delay),
         Change::Queue { name, to } => room(system, name, *to),
         Change::Workers { of, to } | Change::Threads { of, to } | Change::Processes { of, to } => {
-            tokens(system, of, *to, QueueKind::Workers)
+            tokens(system, of, *to, false)
         }
-        Change::Pool { name, to } => tokens(system, name, *to, QueueKind::Pool),
+        Change::Pool { name, to } => tokens(system, name, *to, true),
         Change::Drop { .. } | Change::Parallel { .. } | Change::Cache { .. } => Err(No::because(
             "this recording was made into state machines, not requests: nothing shows what depends on a call's reply",
         )
@@ -196,7 +196,7 @@ fn room(system: &mut System, name: &str, to: Amount) -> Result<Effect, No> {
     let has_room = |q: &Queue| match q.kind {
         QueueKind::AcceptQueue | QueueKind::Link => q.capacity.is_some(),
         QueueKind::Buffer | QueueKind::Annotated => q.capacity.is_some() || q.initial > 0,
-        QueueKind::Workers | QueueKind::Pool | QueueKind::Lock => false,
+        QueueKind::Workers(_) | QueueKind::Pool | QueueKind::Lock => false,
     };
     let found =
         queues(system, name, "queue with a bound", has_room).map_err(|no| no.missing(&windows(system, name)))?;
@@ -232,10 +232,14 @@ fn windows(system: &System, name: &str) -> Vec<String> {
 }
 
 /// A number of workers, or of a pool.
-fn tokens(system: &mut System, name: &str, to: Amount, kind: QueueKind) -> Result<Effect, No> {
-    let (what, words) =
-        if kind == QueueKind::Pool { ("pool", "size of the pool") } else { ("group of workers", "workers of") };
-    let found = queues(system, name, what, |q| q.kind == kind)?;
+fn tokens(system: &mut System, name: &str, to: Amount, are_of_pool: bool) -> Result<Effect, No> {
+    let (what, words) = if are_of_pool { ("pool", "size of the pool") } else { ("group of workers", "workers of") };
+    let is_meant = |kind| match kind {
+        QueueKind::Pool => are_of_pool,
+        QueueKind::Workers(_) => !are_of_pool,
+        _ => false,
+    };
+    let found = queues(system, name, what, |q| is_meant(q.kind))?;
     let mut effect = Effect::default();
     for i in found {
         let q = &mut system.queues[i];

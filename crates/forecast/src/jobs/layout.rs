@@ -7,6 +7,7 @@ use super::{Arrivals, Crowd, Holds, Job, Jobs, Part, Service, ServiceId, Visit, 
 use crate::derive::links::SYN_RETRY_NS;
 use crate::system::{
     self, Actor, KindId, NOT_SEEN, Queue, QueueId, QueueKind, Runs, ScriptId, State, StateId, Step, System, WhenFull,
+    Workers,
 };
 use rustc_hash::FxHashMap;
 
@@ -65,14 +66,13 @@ impl Jobs {
     }
 }
 
-/// What the queue of a service's workers is called: `NAME workers`, or `NAME threads` where they are threads.
-fn workers_name(s: &Service) -> String {
-    let kind = match () {
-        () if s.is_threaded() => "threads",
-        () if s.is_pinned() => "processes",
-        () => "workers",
-    };
-    format!("{} {kind}", s.name)
+/// What the workers of a service are.
+fn workers(s: &Service) -> Workers {
+    match () {
+        () if s.is_threaded() => Workers::Threads,
+        () if s.is_pinned() => Workers::Processes,
+        () => Workers::Any,
+    }
 }
 
 struct Layout<'a> {
@@ -112,8 +112,9 @@ impl Layout<'_> {
             self.queue(pool.name.clone(), kind, None, u64::from(pool.tokens));
         }
         for service in &self.jobs.services {
-            let workers =
-                service.workers.map(|n| self.queue(workers_name(service), QueueKind::Workers, None, u64::from(n)));
+            let kind = workers(service);
+            let name = format!("{} {}", service.name, kind.names()[1]);
+            let workers = service.workers.map(|n| self.queue(name, QueueKind::Workers(kind), None, u64::from(n)));
             let accepts = service.backlog.filter(|_| workers.is_some()).map(|room| {
                 self.queue(format!("{} accept queue", service.name), QueueKind::AcceptQueue, Some(room), 0)
             });

@@ -144,7 +144,7 @@ impl Busy {
         let disk = b.station(1.0, Discipline::Fifo);
         b.kind("item");
         b.queue("workers", None, 2);
-        b.0.queues[0].kind = QueueKind::Workers;
+        b.0.queues[0].kind = QueueKind::Workers(Workers::Any);
         let connection = |i| {
             let sends = b.state(&format!("sender {i}"), "cpu", None);
             let reads = b.state(&format!("reader {i}"), "cpu", Some(host));

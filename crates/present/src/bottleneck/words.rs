@@ -3,7 +3,7 @@
 use crate::units;
 use wakepath_forecast::bottleneck::{LINK, Limit, WAKE_UP};
 use wakepath_forecast::outcome::Place;
-use wakepath_forecast::system::{Discipline, Queue, QueueKind, StateId, Station, StationId, System};
+use wakepath_forecast::system::{Discipline, Queue, QueueKind, StateId, Station, StationId, System, Workers};
 
 /// Processors that other tasks have are named from here on.
 const OTHERS_SHOWN: f64 = 0.1;
@@ -61,21 +61,10 @@ fn is_quota(s: &Station) -> bool {
     matches!(s.discipline, Discipline::Quota { .. })
 }
 
-/// What workers are, one and several: threads of fewer processes, or processes of which each keeps its connections.
-pub(super) fn workers(q: &Queue) -> [&'static str; 2] {
-    match () {
-        () if q.name.ends_with(" threads") => ["thread", "threads"],
-        () if q.name.ends_with(PROCESSES) => ["process", "processes"],
-        () => ["worker", "workers"],
-    }
-}
-
-const PROCESSES: &str = " processes";
-
 /// The queue's name without what its kind says already.
 pub(super) fn bare(q: &Queue) -> &str {
     let kind = match q.kind {
-        QueueKind::Workers => workers(q)[1],
+        QueueKind::Workers(kind) => kind.names()[1],
         QueueKind::AcceptQueue => "accept queue",
         _ => return &q.name,
     };
@@ -85,7 +74,7 @@ pub(super) fn bare(q: &Queue) -> &str {
 pub(super) const fn queue_kind(kind: QueueKind) -> &'static str {
     match kind {
         QueueKind::AcceptQueue => "accept queue",
-        QueueKind::Workers => "workers",
+        QueueKind::Workers(_) => "workers",
         QueueKind::Pool => "pool",
         QueueKind::Lock => "lock",
         QueueKind::Link => "link",
@@ -104,7 +93,7 @@ pub fn place(system: &System, at: Place) -> (&'static str, String) {
             "queue",
             queue(q).map_or_else(String::new, |q| match q.kind {
                 QueueKind::Link => format!("on the link {}", q.name),
-                QueueKind::Workers | QueueKind::Pool | QueueKind::Lock => format!("handing over {}", held(q)),
+                QueueKind::Workers(_) | QueueKind::Pool | QueueKind::Lock => format!("handing over {}", held(q)),
                 _ => format!("passing through {}", q.name),
             }),
         ),
@@ -115,7 +104,7 @@ pub fn place(system: &System, at: Place) -> (&'static str, String) {
 /// What one waits for at a queue.
 pub(super) fn held(q: &Queue) -> String {
     match q.kind {
-        QueueKind::Workers => format!("a {} of {}", workers(q)[0], bare(q)),
+        QueueKind::Workers(kind) => format!("a {} of {}", kind.names()[0], bare(q)),
         QueueKind::Pool => format!("a connection of the pool {}", q.name),
         QueueKind::Lock => format!("the lock {}", q.name),
         QueueKind::AcceptQueue => format!("room in the accept queue of {}", bare(q)),
@@ -123,16 +112,14 @@ pub(super) fn held(q: &Queue) -> String {
     }
 }
 
-/// What more of a limit alone does not give: of a quota processors that are not there, or turns of an interpreter; of processes clients
-/// whose connections stay with others.
+/// Whether more of a limit gain as much as the model says: not of processes whose clients stay with those that accepted their connections.
+pub(super) fn is_spread(system: &System, l: Limit) -> bool {
+    let Limit::Room(q) = l else { return true };
+    system.queues.get(q.index()).is_none_or(|q| q.kind != QueueKind::Workers(Workers::Processes))
+}
+
+/// What a quota does not give however large it is: processors that are not there, or turns of an interpreter.
 pub(super) fn beyond(system: &System, l: Limit, enough: f64) -> Option<String> {
-    if let Limit::Room(q) = l {
-        let q = system.queues.get(q.index()).filter(|q| q.kind == QueueKind::Workers && q.name.ends_with(PROCESSES))?;
-        return Some(format!(
-            "if requests reach them: clients keep their connections to {}, and each stays with the process that accepted it",
-            bare(q)
-        ));
-    }
     let Limit::Servers(id) = l else { return None };
     let Discipline::Quota { at_once, .. } = system.stations.get(id.index())?.discipline else { return None };
     (enough > f64::from(at_once)).then(|| {
@@ -150,7 +137,7 @@ pub fn limit(system: &System, l: Limit) -> String {
         Limit::Room(q) => queue(q).map_or_else(String::new, |q| {
             let now = l.now(system);
             match q.kind {
-                QueueKind::Workers => format!("{} of {} ({})", workers(q)[1], bare(q), number(now)),
+                QueueKind::Workers(kind) => format!("{} of {} ({})", kind.names()[1], bare(q), number(now)),
                 QueueKind::Pool => format!("pool {} ({})", q.name, number(now)),
                 QueueKind::Lock => format!("lock {}", q.name),
                 QueueKind::AcceptQueue => format!("room in the accept queue of {} ({})", bare(q), number(now)),

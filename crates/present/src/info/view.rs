@@ -114,7 +114,7 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
         };
         let but = match s.paused_ns {
             0 => String::new(),
-            ns => format!(", but nobody recorded for {} of it", units::duration(ns)),
+            ns => format!(", but no recorder ran for {} of it", units::duration(ns)),
         };
         facts.row(["recorded".into(), format!("{when}{but}").into()]);
     }

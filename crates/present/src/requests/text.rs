@@ -185,7 +185,7 @@ impl RequestsView {
                 what.join(", ")
             );
             if self.kinds.iter().any(|k| k.timed().is_some_and(|ended| ended > 0)) {
-                line += " In parentheses: of how many requests the time is known, if not of nearly all.";
+                line += " In parentheses: the number of requests whose duration is known.";
             }
             for line in wrap(&sanitise(&line), "  ", style.prose()).lines() {
                 let _ = writeln!(out, "{line}");

@@ -1,6 +1,6 @@
 //! What is slow: the kind that most time went to, what it repeats, where it leaves what is watched, and why its slow ones are slow.
 
-use super::{FINDINGS_MAX, Level, PERCENTILE_MIN, Part, Parts, Screen, Section, count, of_kind};
+use super::{FINDINGS_MAX, Level, MEDIAN_MIN, PERCENTILE_MIN, Part, Parts, Screen, Section, count, of_kind};
 use crate::own_time::is_unsure;
 use crate::requests::{AttachableView, KindView, RequestsView, ThrottledView, TierView};
 use crate::units;
@@ -121,7 +121,7 @@ fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
     let mut requests = count(k.count, "request", "requests");
     let ended = k.count - k.unfinished.min(k.count);
     if ended < k.count - k.count / 10 {
-        let _ = write!(requests, " (how long they took is known of {})", units::count(ended));
+        let _ = write!(requests, " (durations known for {})", units::count(ended));
     }
     if ended == 0 {
         // nobody knows how long they will take
@@ -147,7 +147,10 @@ fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
         n if n >= PERCENTILE_MIN => {
             write!(text, "p50 {}, p99 {}.", units::duration(k.p50_ns), units::duration(k.p99_ns))
         }
-        _ => write!(text, "p50 {}, slowest {}.", units::duration(k.p50_ns), units::duration(k.max_ns)),
+        n if n >= MEDIAN_MIN => {
+            write!(text, "p50 {}, slowest {}.", units::duration(k.p50_ns), units::duration(k.max_ns))
+        }
+        _ => write!(text, "slowest {}.", units::duration(k.max_ns)),
     };
     let largest = largest(k);
     let mean = units::duration(k.mean_ns);
