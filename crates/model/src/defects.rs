@@ -498,7 +498,7 @@ defects! {
         "Ask the kernel's log (dmesg) whether it killed the recorder for lack of memory, and look for a full disk.";
     FOLDER_PAUSED = "folder.paused", Warning, EVERYTHING,
         "One recorder of a host ended, and the next began later. What happened between them is not known.",
-        "`wakepath info` prints for how long no recorder ran. Look in the agent's log for why it restarted.";
+        "Look in the agent's log for why it restarted; `wakepath info` prints for how long no recorder ran.";
     FOLDER_OPEN = "folder.being_written", Info, EVERYTHING,
         "A recorder writes into the folder now: later data is not in this answer.",
         "End the recorder, or ask again later.";
