@@ -67,11 +67,11 @@ pub fn bytes_to_read(folder: &Folder) -> u64 {
 pub fn reconstruct_with(
     folder: &Folder,
     options: &Options,
-    out: impl FnMut(Request),
-    refused: impl FnMut(HostId, TaskId, Place, i32),
+    mut out: impl FnMut(Request),
+    mut refused: impl FnMut(HostId, TaskId, Place, i32),
 ) -> Report {
     let Learned { roles, known } = Learned::of(folder);
-    link(folder, options, (&roles, known), out, refused)
+    link(folder, options, (&roles, known), &mut out, &mut refused)
 }
 
 /// What the first pass learns of a folder, for those who find its paths more than once.
@@ -89,7 +89,7 @@ impl Learned {
     }
 
     /// The same as [`reconstruct`], of the folder that this was learned of: reads it once.
-    pub fn reconstruct(&self, folder: &Folder, out: impl FnMut(Request)) -> Report {
-        link(folder, &Options::default(), (&self.roles, self.known.clone()), out, |_, _, _, _| {})
+    pub fn reconstruct(&self, folder: &Folder, mut out: impl FnMut(Request)) -> Report {
+        link(folder, &Options::default(), (&self.roles, self.known.clone()), &mut out, &mut |_, _, _, _| {})
     }
 }

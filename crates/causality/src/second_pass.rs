@@ -20,13 +20,18 @@ use wakepath_model::folder::Folder;
 use wakepath_model::ids::{HostId, TaskId};
 use wakepath_model::rows::Table;
 
+/// Who takes a connection that did not come about.
+pub(crate) type Refused<'a> = dyn FnMut(HostId, TaskId, Place, i32) + 'a;
+
 /// Links the rows of hosts, and joins them with those that were linked before ([`crate::reduced`]); of these nothing is learned.
+///
+/// Not generic over who takes what it finds: each crate that calls it would compile the linker again.
 pub(crate) fn link(
     folder: &Folder,
     options: &Options,
     (roles, known): (&[Roles], Vec<LearnedFlows>),
-    out: impl FnMut(Request),
-    refused: impl FnMut(HostId, TaskId, Place, i32),
+    out: &mut dyn FnMut(Request),
+    refused: &mut Refused<'_>,
 ) -> Report {
     let options = Options {
         refuses_habits: options.refuses_habits || folder.refuses_habits(),

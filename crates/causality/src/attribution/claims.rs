@@ -14,6 +14,8 @@ pub(super) struct Claim {
 pub(super) enum Claimed {
     /// A request's.
     By(ExId, Rule),
+    /// This request's by one rule, and by another, which was asked before, that one's.
+    Disputed(ExId, ExId),
     /// What would tell may be among what was lost.
     Lost,
     /// Whether it was this request's may be among what was lost.

@@ -304,6 +304,14 @@ impl<'a, F: Finished> Attribution<'a, F> {
         *self.tally.links.entry(rule).or_default() += 1;
     }
 
+    /// Two rules give a call to two requests: neither overrules the other, and either may have made it.
+    fn dispute(&mut self, xs: &Slab, y: ExId, [x, before]: [ExId; 2]) {
+        self.no_longer_outstanding(xs, y, before);
+        self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::Ambiguous));
+        let undelivered = [x, before].into_iter().filter(|&x| self.facts.is_undelivered(xs, x));
+        self.facts.doubt(xs, y, Candidates::these(undelivered.collect()), false);
+    }
+
     /// A call is over, or may be: its request `x` waits for it no more.
     fn no_longer_outstanding(&mut self, xs: &Slab, y: ExId, x: ExId) {
         if self.facts.state_mut(y).call.flags.take(CallFlag::Counted) && xs.is_live(x) {
@@ -317,6 +325,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             match claimed {
                 Claimed::By(_, rule) if rule.class() == Class::ByHabit && !self.uses_habits() => {}
                 Claimed::By(x, rule) => self.link(xs, call, x, rule),
+                Claimed::Disputed(x, before) => self.dispute(xs, call, [x, before]),
                 Claimed::Lost => self.facts.state_mut(call).call.parent = Some(Parent::Open(Gap::Losses)),
                 Claimed::LostFrom(x) => self.facts.state_mut(x).request.flags.add(RequestFlag::Lossy),
             }

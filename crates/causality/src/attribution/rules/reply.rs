@@ -52,10 +52,11 @@ impl Facts<'_> {
         let mut claims = Vec::new();
         for y in segment.into_iter().filter(|&y| self.is_undelivered(xs, y)) {
             let s = self.state(y);
-            let is_undecided = matches!(s.call.parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
-            if !is_undecided || s.call.parent == Some(Parent::Of(x, Rule::Handoff)) {
-                continue;
-            }
+            let given_to = match s.call.parent {
+                Some(Parent::Pending) => None,
+                Some(Parent::Of(given_to, Rule::Handoff)) if given_to != x => Some(given_to),
+                _ => continue,
+            };
             let has_waited = s.call.flags.has(CallFlag::Replied)
                 && (s.call.reply_task == task || s.call.flags.has(CallFlag::SleptFor));
             // else the worker was busy before, and nothing is claimed anyway, unless what shows it was lost
@@ -63,7 +64,7 @@ impl Facts<'_> {
             let claimed = match is_since && has_waited {
                 true if self.roles.is_lossy(taken, at) => Claimed::Lost,
                 true if is_busy => continue,
-                true => Claimed::By(x, Rule::Reply),
+                true => given_to.map_or(Claimed::By(x, Rule::Reply), |before| Claimed::Disputed(x, before)),
                 // that its request was taken before may be among what was lost
                 false if self.roles.is_lossy(MonoNs(0), at) => Claimed::LostFrom(x),
                 false => continue,
