@@ -106,16 +106,24 @@ pub(crate) struct Heading<const N: usize> {
     id: u64,
     /// The same of another such field.
     other_id: u64,
+    /// It says that its answer waits for events.
+    awaits: bool,
 }
 
 impl<const N: usize> Heading<N> {
     pub const NEW: Self =
-        Heading { verb: Text::new(), target: Text::new(), cut: false, trace: None, id: 0, other_id: 0 };
+        Heading { verb: Text::new(), target: Text::new(), cut: false, trace: None, id: 0, other_id: 0, awaits: false };
 
     /// Keeps the target's template; `cut`: its end is missing.
     pub fn target(&mut self, target: &[u8], cut: bool) {
         self.target = Text::new();
         mask::path(target, cut, &mut self.target);
+        self.awaits |= is_long_poll(target);
+    }
+
+    /// Keeps what kind of answer it accepts: a stream of events alone is what a browser's `EventSource` asks for (HTML, 9.2.2).
+    pub fn accepts(&mut self, value: &[u8]) {
+        self.awaits |= value.trim_ascii().eq_ignore_ascii_case(b"text/event-stream");
     }
 
     /// Keeps a field that is handed on: of `traceparent` trace and span, of others a hash. The first counts, and an `x-request-id`
@@ -135,7 +143,9 @@ impl<const N: usize> Heading<N> {
 
     pub fn attrs(&self) -> Attrs<'_> {
         let cut = self.cut || self.target.is_cut();
-        Attrs { verb: self.verb.as_str(), target: self.target.as_str(), cut, ..Attrs::default() }
+        let verb = self.verb.as_str();
+        // who sends something waits for what comes of that, also where it comes as events
+        Attrs { verb, target: self.target.as_str(), cut, awaits: self.awaits && verb == "GET", ..Attrs::default() }
     }
 
     /// The witnesses after `first`, and how many they are.
@@ -148,6 +158,22 @@ impl<const N: usize> Heading<N> {
         }
         (all, count)
     }
+}
+
+/// Whether a target asks to wait for a change: a watch of Kubernetes or etcd 2, or a blocking query of Consul (`index` with `wait`).
+fn is_long_poll(target: &[u8]) -> bool {
+    let Some(at) = target.iter().position(|&b| b == b'?') else { return false };
+    let (mut has_index, mut has_wait) = (false, false);
+    for field in target[at + 1..].split(|&b| b == b'&') {
+        match field {
+            b"watch=true" | b"watch=1" | b"wait=true" => return true,
+            _ => {
+                has_index |= field.starts_with(b"index=");
+                has_wait |= field.starts_with(b"wait=");
+            }
+        }
+    }
+    has_index && has_wait
 }
 
 /// `00-<32 hex>-<16 hex>-<2 hex>` (W3C Trace Context, 3.2); ids of zeros are invalid there.

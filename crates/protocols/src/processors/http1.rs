@@ -195,6 +195,7 @@ impl Side {
                     _ => Some(Body::Bad),
                 };
             }
+            6 if name.eq_ignore_ascii_case(b"accept") && !cut => self.heading.accepts(value),
             7 if name.eq_ignore_ascii_case(b"upgrade") => {
                 self.upgrade = match value {
                     v if v.eq_ignore_ascii_case(b"websocket") => Upgrade::WebSocket,
