@@ -13,7 +13,7 @@ use wakepath_forecast::replay::{Options, replay};
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Event, LimitKind, LimitRow, OpKind};
+use wakepath_model::rows::{Event, LimitKind, LimitRow, MessageRole, OpKind, message_flag};
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
 
@@ -90,9 +90,15 @@ fn simulate(p: &Plan) -> (String, Vec<(u64, u64)>, u64) {
 
 /// Derives a simulated recording.
 fn derived(p: &Plan, selection: &Selection) -> Derived {
+    derived_with(p, selection, |_| {})
+}
+
+/// The same of a recording in which something is otherwise.
+fn derived_with(p: &Plan, selection: &Selection, change: impl FnOnce(&mut Vec<Event>)) -> Derived {
     let (text, came, _) = simulate(p);
     let mut recording = play(&text).expect("the simulation writes what the player reads");
     let host = &mut recording.hosts[0];
+    change(&mut host.rows);
     let arrived: std::collections::HashMap<MonoNs, MonoNs> =
         came.iter().map(|&(taken, at)| (host.at(taken * 1_000), host.at(at * 1_000))).collect();
     for row in &mut host.rows {
@@ -189,6 +195,27 @@ fn the_replay_of_what_was_derived_is_what_was_measured() {
     let mean = d.measured.latency.mean() as f64;
     assert!(near(outcome.mean_ns(), mean, 0.03), "{} of {mean}", outcome.mean_ns());
     assert_eq!(d.measured.blocks.iter().map(|b| b.count).sum::<u64>(), d.measured.count);
+}
+
+/// Who waits for events waits for no work, however long: it is in no mean, and nothing is gained by shortening that.
+#[test]
+fn requests_that_wait_for_events_are_no_jobs() {
+    let mut waiting = 0;
+    let d = derived_with(&PLAN, &Selection::default(), |rows| {
+        let mut messages = rows.iter_mut().filter_map(|e| match e {
+            Event::Message(m) if m.role == MessageRole::Request => Some(m),
+            _ => None,
+        });
+        let first = messages.next().expect("a request");
+        let flow = first.flow;
+        for m in std::iter::once(first).chain(messages).filter(|m| m.flow == flow) {
+            m.flags |= message_flag::AWAITS;
+            waiting += 1;
+        }
+    });
+    assert!(waiting > 1);
+    assert_eq!(jobs(&d).jobs.len(), 400 - waiting);
+    assert_eq!(d.measured.count, 400 - waiting as u64);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::derive::Selection;
 use rustc_hash::FxHashMap;
 use wakepath_analysis::names::Names;
-use wakepath_analysis::requests::kind_of;
+use wakepath_analysis::requests::{awaits, kind_of};
 use wakepath_analysis::spans::lay_out;
 use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::Request;
@@ -148,6 +148,11 @@ pub fn collect(folder: &Folder, index: &Index, names: &Names<'_>, selection: &Se
             let when = interval(index, &r);
             let is_wanted = when.is_none_or(|(a, b)| a >= from && b <= to);
             if !is_wanted {
+                return;
+            }
+            if awaits(&r) {
+                // when what it waits for happens is no work of this system, and nobody's latency
+                points(&r, NOBODYS, &mut out.points);
                 return;
             }
             if r.orphan.is_some() {
