@@ -124,6 +124,30 @@ struct {
 
 static const struct uv_connection no_connection;
 
+/* From a context's count of entries back to the context that its thread left for it: two words stand between, in all versions. */
+#define CONTEXT_OUTER 24
+
+/* The context from which a thread entered another; 0 where nobody had entered one. */
+static __always_inline u64 outer_context(struct wp_runtime *r, u64 context)
+{
+	u64 outer = user_word(context + r->context_entered - CONTEXT_OUTER);
+
+	return outer && (u32)user_word(outer + r->context_entered) == 1 ? outer : 0;
+}
+
+/* In whose name a thread reads that runs in `context`, 0 for nobody's. Until 0.22, uvloop tells what came by the interpreter's own call, at
+ * whose end there is no probe: then it goes on with callbacks within one of its own, which is in a context too. */
+static __always_inline u64 uv_reader(struct owned_key *thread, struct wp_runtime *r, u64 context)
+{
+	u64 *reading = r->other_loop ? bpf_map_lookup_elem(&uv_reading, thread) : 0;
+
+	if (!reading || !*reading)
+		return 0;
+	if (context && outer_context(r, context))
+		*reading = 0;
+	return *reading;
+}
+
 static __always_inline struct uv_connection *uv_connection(struct owned_key *key)
 {
 	struct uv_connection *found = bpf_map_lookup_elem(&uv_connections, key);
@@ -173,14 +197,15 @@ static __always_inline bool uv_acts(struct task_struct *task, struct owned_key *
 static __always_inline u64 python_runs(struct task_struct *task, struct wp_runtime *r)
 {
 	struct owned_key key = { .tgid = task->tgid, .of = task->pid };
-	u64 *reader = r->other_loop ? bpf_map_lookup_elem(&uv_reading, &key) : 0;
+	u64 context = python_context(task, r), reader;
 	struct python_context *found;
 
-	key.of = python_context(task, r);
-	if (!key.of)
+	if (!context)
 		return 0;
-	if (reader && *reader)
-		return *reader;
+	reader = uv_reader(&key, r, context);
+	if (reader)
+		return reader;
+	key.of = context;
 	found = bpf_map_lookup_elem(&python_contexts, &key);
 	return found ? found->id : 0;
 }
@@ -191,7 +216,7 @@ static __always_inline bool python_task(struct task_struct *task, struct wp_runt
 	struct owned_key key = { .tgid = task->tgid, .of = task->pid };
 	struct python_context *found;
 	struct uv_connection *c;
-	u64 *reader;
+	u64 context, reader;
 
 	/* What probes did not see made may have another's address. */
 	if (!r->is_marked)
@@ -199,15 +224,17 @@ static __always_inline bool python_task(struct task_struct *task, struct wp_runt
 	/* whatever the loop waits for, it waits for in nobody's name */
 	if (!flow)
 		return r->other_loop && uv_acts(task, &key, who, 0);
-	reader = r->other_loop ? bpf_map_lookup_elem(&uv_reading, &key) : 0;
-	key.of = python_context(task, r);
-	if (!key.of)
+	context = python_context(task, r);
+	reader = context ? uv_reader(&key, r, context) : 0;
+	key.of = context;
+	found = context ? bpf_map_lookup_elem(&python_contexts, &key) : 0;
+	/* the loop's own context is nobody's */
+	if (!context || (found && !found->id))
 		return r->other_loop && uv_acts(task, &key, who, flow);
-	if (reader && *reader) {
-		who->key = *reader;
+	if (reader) {
+		who->key = reader;
 		return true;
 	}
-	found = bpf_map_lookup_elem(&python_contexts, &key);
 	if (!found) {
 		/* older than the probes */
 		bpf_map_update_elem(&python_contexts, &key, &no_context, BPF_ANY);

@@ -158,7 +158,7 @@ static __always_inline int python_made(u64 at, bool is_of_one)
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
 	struct python_context *maker = 0, *made;
 	struct owned_key thread = {};
-	u64 *reader = 0, now, first;
+	u64 now, first = 0;
 	u32 i;
 
 	if (!r || r->kind != RUNTIME_PYTHON || is_refuted(r) || !at)
@@ -168,11 +168,12 @@ static __always_inline int python_made(u64 at, bool is_of_one)
 		key.of = python_context(task, r);
 		thread.tgid = key.tgid;
 		thread.of = task->pid;
-		reader = key.of && r->other_loop ? bpf_map_lookup_elem(&uv_reading, &thread) : 0;
+		first = key.of ? uv_reader(&thread, r, key.of) : 0;
 	}
-	first = reader ? *reader : 0;
 	if (is_of_one && key.of && !first)
 		maker = bpf_map_lookup_elem(&python_contexts, &key);
+	if (maker && !maker->id) /* the loop's own */
+		maker = 0;
 	key.of = at;
 	made = python_context_over(&key);
 	if (!made)
@@ -245,12 +246,24 @@ static __always_inline int uv_queues(struct pt_regs *regs)
 	return 0;
 }
 
-/* uvloop leaves a context: with what it read last it is done. */
+/* uvloop leaves a context: with what it read last it is done. Where it goes on in another, that is one of its own, in which it calls all that
+ * are due, and then sends what they wrote: until 0.22 so. */
 static __always_inline int uv_leaves(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct owned_key thread = { .tgid = task->tgid, .of = task->pid };
+	struct owned_key thread = { .tgid = task->tgid, .of = task->pid }, key = { .tgid = task->tgid };
 	u64 *reading = bpf_map_lookup_elem(&uv_reading, &thread), nobody = 0;
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
+	struct python_context *loops = 0;
+	u64 context;
+
+	if (r && r->kind == RUNTIME_PYTHON && r->other_loop && !is_refuted(r)) {
+		context = python_context(task, r);
+		key.of = context ? outer_context(r, context) : 0;
+		loops = key.of ? python_context_over(&key) : 0;
+	}
+	if (loops)
+		loops->id = 0;
 
 	if (reading)
 		*reading = 0;

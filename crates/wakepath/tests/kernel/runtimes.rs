@@ -239,6 +239,18 @@ fn uvloop() -> Option<[PathBuf; 2]> {
     python(having("uvloop")?.to_str()?)
 }
 
+/// The same with the last uvloop that goes on within a context of its own.
+fn old_uvloop() -> Option<Vec<PathBuf>> {
+    let service = uvloop()?;
+    let folder = root().join("target/uvloop-until-0.22");
+    if !folder.join("uvloop").exists() {
+        skip("no uvloop 0.22; remedy: scripts/install test");
+        return None;
+    }
+    let path = format!("PYTHONPATH={}", folder.display());
+    Some([PathBuf::from("/usr/bin/env"), path.into()].into_iter().chain(service).collect())
+}
+
 /// The service on gevent.
 pub fn gevent() -> Option<[PathBuf; 2]> {
     Some([having("gevent")?, root().join("testbeds/contexts/greenlets.py")])
@@ -453,6 +465,14 @@ fn what_tasks_in_tasks_do_is_for_the_request_of_the_first() {
 #[test]
 fn what_a_task_on_uvloop_does_is_for_the_request_that_it_was_made_for() {
     let Some(program) = uvloop() else { return };
+    check(&program, "uvloop-task", PROBED, 2, RuntimeKind::Python);
+    check(&program, "uvloop-layers", PROBED, 2, RuntimeKind::Python);
+}
+
+/// Until 0.22, it calls all that are due, and sends what they wrote, within a context of its own.
+#[test]
+fn what_a_task_on_an_older_uvloop_does_is_for_the_request_that_it_was_made_for() {
+    let Some(program) = old_uvloop() else { return };
     check(&program, "uvloop-task", PROBED, 2, RuntimeKind::Python);
     check(&program, "uvloop-layers", PROBED, 2, RuntimeKind::Python);
 }
