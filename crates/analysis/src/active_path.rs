@@ -271,16 +271,7 @@ impl<'a> Walk<'a> {
         self.at = to;
         let depth = self.base_depth;
         self.stack.clear();
-        self.push(Frame {
-            host,
-            task,
-            floor,
-            entered: to,
-            place: 0,
-            depth,
-            evidence: self.base_evidence,
-            wait: None,
-        });
+        self.push(Frame { host, task, floor, entered: to, place: 0, depth, evidence: self.base_evidence, wait: None });
         while let Some(frame) = self.stack.pop() {
             if self.at > frame.floor {
                 self.step(frame);

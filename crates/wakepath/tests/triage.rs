@@ -330,3 +330,62 @@ fn time_that_may_be_anothers_is_nobodys_own() -> Tested {
     }
     Ok(())
 }
+
+/// Each request asks for one thing after another: a finding of its own, with the number.
+#[test]
+fn calls_that_each_request_repeats_are_a_finding() -> Tested {
+    const CALLS: u32 = 123;
+    let dir = tempfile::tempdir()?;
+    let mut script = "task A app\ntask D db\nflow c - A\nflow d A D\n".to_owned();
+    for n in 1..=12u32 {
+        let at = n * 10_000;
+        script += &format!("{at} A takes r{n} c\n");
+        for call in 1..=CALLS {
+            let (q, at) = (n * 1_000 + call, at + call * 50);
+            script += &format!(
+                "{at} A asks q{q} d for r{n}\n{} D takes q{q}\n{} D answers q{q}\n{} A hears q{q}\n",
+                at + 10,
+                at + 30,
+                at + 40
+            );
+        }
+        script += &format!("{} A answers r{n}\n", at + CALLS * 50 + 100);
+    }
+    let folder = played(dir.path(), &script)?;
+    let triage = check("triage", &stdout(&run(&["triage", "--json", path(&folder)])));
+    let slow = of(&triage, "slow");
+    let found = slow.iter().find(|f| sentence(f).contains("makes 123 calls of GET /vote at db:81 on average"));
+    let found = found.ok_or_else(|| format!("{slow:#?}"))?;
+    assert!(sentence(found).contains("one call for all would replace 123 round trips"), "{found}");
+    assert_eq!(found["level"], "bad", "{found}");
+    assert!(found["next"].as_str().is_some_and(|n| n.contains(" show ") && n.contains("slowest")), "{found}");
+    Ok(())
+}
+
+/// A worker asks for work, and waits until there is some (`BRPOP`, Kafka's FETCH): that is nothing slow, and no part of the requests' time.
+#[test]
+fn who_waits_for_work_has_no_part_in_the_requests_time() -> Tested {
+    let dir = tempfile::tempdir()?;
+    for (mark, is_told) in [("awaits", false), ("", true)] {
+        let mut script = format!("task A app\ntask D broker\nflow c - A\nflow w - D {mark}\n");
+        for n in 1..=20u32 {
+            let at = n * 10_000;
+            script += &format!("{at} D takes w{n} w\n{} A takes r{n} c\n", at + 100);
+            script += &format!("{} A answers r{n}\n{} D answers w{n}\n", at + 300, at + 9_000);
+        }
+        script += "300000 D takes w30 w\n400000 A takes r30 c\n400100 A answers r30\n";
+        let folder = played(&dir.path().join(format!("of-{mark}")), &script)?;
+        let triage = check("triage", &stdout(&run(&["triage", "--json", path(&folder)])));
+        let slow = of(&triage, "slow");
+        let first = sentence(slow[0]);
+        assert_eq!(first.contains("GET /vote at broker:81"), is_told, "{first}");
+        assert_eq!(
+            first.starts_with("100 % of the requests' time is GET /vote at app:80: 21 requests"),
+            !is_told,
+            "{first}"
+        );
+        let findings = triage["findings"].as_array().ok_or("checked")?;
+        assert_eq!(findings.iter().any(|f| sentence(f).contains("broker")), is_told, "{findings:#?}");
+    }
+    Ok(())
+}

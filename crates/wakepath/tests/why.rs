@@ -12,6 +12,7 @@ use wakepath_model::ids::TaskId;
 use wakepath_model::rows::{EndedBy, Event, WaitRow};
 use wakepath_testkit::recording::{Cuts, HostRows};
 use wakepath_testkit::script::play;
+use wakepath_testkit::shapes::{Plan, Shape, simulate};
 
 fn number(v: &Value) -> i64 {
     v.as_i64().expect("a number")
@@ -454,5 +455,64 @@ fn requests_that_take_equally_long_say_what_for() -> Tested {
         "{sentence}"
     );
     assert!(sentence.contains("Of that, 2.00 s are front") && kind["usual"]["cause"] == "timer", "{kind:#}");
+    Ok(())
+}
+
+/// The slow ones wait 6 ms for what is not known, where the others sleep 5 ms: of the one millisecond more, that cannot be a part.
+#[test]
+fn what_is_not_known_is_no_part_of_less_than_it_takes() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let told = |name: &str, usual_us: u64| {
+        let mut text = String::from("task A front\nflow c - A\n");
+        for n in 1..=REQUESTS as u64 {
+            let (t, slept) = (n * 20_000, if n % 10 == 9 { 6_000 } else { usual_us });
+            let _ = writeln!(text, "{t} A takes r{n} c\n{} A woken by timer since {}", t + 10 + slept, t + 10);
+            let _ = writeln!(text, "{} A answers r{n}", t + 20 + slept);
+        }
+        let folder = folder_with(dir.path(), name, &text, &|row| match row {
+            // the kernel delayed it in a write, and why was not recorded
+            Event::Wait(w) if w.woken.0 > w.blocked.0 + 5_900_000 => (w.state, w.syscall) = (2, 1),
+            _ => {}
+        });
+        let document = check("why", &stdout(&run(&["why", "--json", &folder])));
+        let kind = document["kinds"][0].clone();
+        let first = &kind["differences"][0];
+        assert_eq!((&first["cause"], number(&first["more_ns"])), (&Value::from("unknown"), 5_999_000), "{kind:#}");
+        let text = stdout(&run(&["why", &folder]));
+        (number(&kind["more_ns"]), kind, text.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let (more, kind, text) = told("more", 5_000);
+    assert_eq!(more, 1_000_000, "{kind:#}");
+    assert!(text.contains("Not known: 6.00 ms more, see the rows that say so. Other parts take less time."), "{text}");
+    let sentence = kind["sentence"].as_str().ok_or("a sentence")?;
+    assert!(sentence.contains("6.00 ms more are") && !sentence.contains("Of the"), "{sentence}");
+    let (more, _, text) = told("whole", 0);
+    assert!((6_000_000..6_010_000).contains(&more), "{more}");
+    assert!(text.contains("Not known: 6.00 ms of it, see the rows that say so."), "{text}");
+    Ok(())
+}
+
+/// Where requests differ from each other in all kinds of ways, no reason takes longer than what it explains, in no answer.
+#[test]
+fn no_reason_takes_longer_than_what_is_not_known() -> Tested {
+    let dir = tempfile::tempdir()?;
+    for (seed, shape) in Shape::ALL.into_iter().enumerate() {
+        let plan = Plan { clients: 4, requests: 20, ..Plan::new(shape, seed as u64) };
+        let folder = simulate(&plan).write(&dir.path().join(seed.to_string()), Cuts::default())?.remove(0);
+        let folder = folder.to_str().ok_or("temporary paths are UTF-8")?;
+        let output = run(&["waits", "--json", folder, "--request", "slowest"]);
+        assert_eq!(output.status.code(), Some(0), "{shape:?}: {}", stderr(&output));
+        let waits = check("waits", &stdout(&output));
+        let sum =
+            |key: &str| waits[key].as_array().map_or(0, |l| l.iter().map(|s| number(&s["duration_ns"])).sum::<i64>());
+        assert!(sum("by_reason") <= number(&waits["elapsed_ns"]), "{shape:?}: {waits:#}");
+        assert_eq!(sum("by_cause"), number(&waits["elapsed_ns"]), "{shape:?}: {waits:#}");
+        let slices = waits["slices"].as_array().ok_or("a list")?;
+        for reason in waits["by_reason"].as_array().ok_or("a list")? {
+            let explained = slices.iter().filter(|s| s["reason"] == reason["name"]);
+            let ns: i64 = explained.map(|s| number(&s["duration_ns"])).sum();
+            assert!(number(&reason["duration_ns"]) <= ns, "{shape:?}: {reason:#} of {ns}");
+        }
+    }
     Ok(())
 }
