@@ -152,3 +152,63 @@ flow d A D ports 40001 5432
     // nobody is known to listen there
     assert!(!sent_to(false).1, "{:?}", sent_to(false));
 }
+
+/// A name server has its socket since before the recording, and does not read what is sent there.
+#[test]
+fn who_has_a_bound_socket_and_did_not_read_is_named() {
+    let script = "
+task A app
+task D named
+flow c - A
+flow d A - ports 40001 53
+100 A takes r1 c
+110 A asks q1 d for r1
+900 D woken by timer since 20
+";
+    const ANY: [u8; 4] = [0; 4];
+    const HERE: [u8; 4] = [127, 0, 0, 1];
+    const THERE: [u8; 4] = [10, 0, 0, 7];
+    let sent_to = |to: [u8; 4], bound: [u8; 4], netns: u32| {
+        let mut recording = play(script).expect("the script");
+        let host = &mut recording.hosts[0];
+        let wide = |a: [u8; 4]| {
+            let mut out = [0; 16];
+            out[..4].copy_from_slice(&a);
+            out
+        };
+        for row in &mut host.rows {
+            if let Event::Endpoint(e) = row
+                && e.rport == 53
+            {
+                (e.raddr, e.protocol) = (wide(to), 17);
+            }
+        }
+        let row = EndpointRow {
+            at: MonoNs(1_000),
+            flow: EndpointId(1 << 40),
+            laddr: wide(bound),
+            lport: 53,
+            family: 2,
+            protocol: 17,
+            netns,
+            how: SeenHow::Snapshot,
+            state: TcpState::Close,
+            task: TaskId(2),
+            ..EndpointRow::default()
+        };
+        host.rows.push(row.into());
+        host.rows.sort_by_key(Event::at);
+        let (_, _, unended) = told(&recording);
+        assert_eq!(unended.requests.len(), 1, "{unended:#?}");
+        let r = &unended.requests[0];
+        r.is_unread.then(|| r.where_.0.clone())
+    };
+    let netns = 1;
+    assert_eq!(sent_to(HERE, HERE, netns), Some("named:53".into()));
+    assert_eq!(sent_to(HERE, ANY, netns), Some("named:53".into()));
+    assert_eq!(sent_to(THERE, THERE, netns), Some("named:53".into()));
+    // whose address it is, is not known; the socket is of another network namespace; it is bound to another address
+    for (to, bound, netns) in [(THERE, ANY, netns), (HERE, HERE, netns + 1), (HERE, THERE, netns)] {
+        assert_eq!(sent_to(to, bound, netns), None);
+    }
+}
