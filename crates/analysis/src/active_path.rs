@@ -103,7 +103,6 @@ struct Frame {
     depth: u16,
     evidence: Option<Evidence>,
     wait: Option<State>,
-    syscall: Option<u16>,
 }
 
 /// Walks back; reusable, so that its memory is.
@@ -219,7 +218,6 @@ impl<'a> Walk<'a> {
             depth: self.base_depth,
             evidence: m.evidence.or(self.base_evidence),
             wait: (state != State::Running && state != State::Preempted).then_some(state),
-            syscall: None,
         };
         let what = What { by: m.by, object, reason: m.reason, syscall: None };
         match m.from {
@@ -273,17 +271,7 @@ impl<'a> Walk<'a> {
         self.at = to;
         let depth = self.base_depth;
         self.stack.clear();
-        self.push(Frame {
-            host,
-            task,
-            floor,
-            entered: to,
-            place: 0,
-            depth,
-            evidence: self.base_evidence,
-            wait: None,
-            syscall: None,
-        });
+        self.push(Frame { host, task, floor, entered: to, place: 0, depth, evidence: self.base_evidence, wait: None });
         while let Some(frame) = self.stack.pop() {
             if self.at > frame.floor {
                 self.step(frame);
@@ -313,8 +301,8 @@ impl<'a> Walk<'a> {
             to,
             state,
             by: what.by,
-            // the call of whoever waits is not that of the task that is waited for
-            syscall: what.syscall.or(f.syscall.filter(|_| state == State::Running)),
+            // the call of whoever waits is not that of the task that is waited for, and runs meanwhile
+            syscall: what.syscall,
             object: what.object,
             depth: f.depth,
             wait: f.wait,
@@ -537,7 +525,6 @@ impl<'a> Walk<'a> {
             depth: f.depth.saturating_add(1),
             evidence: Some(evidence),
             wait: f.wait.or(Some(kind)),
-            syscall: what.syscall.or(f.syscall),
         });
     }
 

@@ -25,6 +25,7 @@ pub mod reduce;
 pub mod requests;
 pub mod selected;
 pub mod selection;
+mod served_at;
 pub mod service_map;
 pub mod slices;
 pub mod spans;

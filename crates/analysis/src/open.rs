@@ -258,11 +258,10 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
     for c in &mut cuts {
         let Some((end, place)) = &c.untaken else { continue };
         c.flight.queue = queues::of_unaccepted(index, &looks, *end, place);
-        if let Some(peer) = peers::peer(index, *end).filter(|_| c.flight.queue.is_none())
-            && let Some(listener) = index.listener(peer.0, &place.raddr, place.rport)
-            && selected.has(peer.0, names.tgid(peer.0, listener.task))
+        if let Some((host, task)) = peers::listens(index, *end, place).filter(|_| c.flight.queue.is_none())
+            && selected.has(host, names.tgid(host, task))
         {
-            c.flight.where_.0 = format!("{}:{}", names.program(peer.0, listener.task), place.rport);
+            c.flight.where_.0 = format!("{}:{}", names.program(host, task), place.rport);
             c.flight.is_unread = true;
         }
     }

@@ -6,22 +6,20 @@ use crate::each::End;
 use crate::histogram::Histogram;
 use crate::listeners::{Filled, Starved};
 use crate::names::Names;
+use crate::served_at::ServedAt;
 use crate::spans::{OpeningNs, Timed, lay_out};
 use crate::throttled::Throttled;
-use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 use wakepath_causality::Report;
 use wakepath_causality::evidence::{Gap, Missing};
 use wakepath_causality::exchange::Exchange;
 use wakepath_causality::exchange::ExchangeFlag;
 use wakepath_causality::path::{Request, Span};
-use wakepath_model::ids::{CommonNs, HostId, StrId};
+use wakepath_model::ids::{CommonNs, StrId};
 use wakepath_model::rows::AskedFor;
 
 /// Most kinds told apart; what comes later is one kind called `(other)`.
 pub const KINDS_MAX: usize = 2000;
-/// Most addresses of servers that are remembered; a call to another one counts as one to who is not watched.
-const SERVED_AT_MAX: usize = 1 << 16;
 /// Most tiers told apart in a kind.
 const TIERS_MAX: usize = 200;
 /// Most errors of calls told apart; what comes later is counted together.
@@ -49,7 +47,7 @@ pub struct Tier {
     pub spans: u64,
     /// Time of its own, all requests together (ns).
     pub self_ns: u64,
-    /// Of that, in spans some of whose calls may be missing: a part of it may be theirs (ns).
+    /// Of that, in spans some of whose calls may be missing, or of which only the callers tell: a part of it may be others' (ns).
     pub self_unsure_ns: u64,
     /// Spans of watched servers whose arrival at the host was not seen, so that nothing is known of their wait there.
     pub arrivals_unseen: u64,
@@ -209,30 +207,6 @@ pub struct Kinds {
     served_at: ServedAt,
 }
 
-/// Addresses at which a recorded server took a call: by the caller's host, its network namespace, the address, and the port. One that came
-/// to nothing there, because the server ended before, still went to somebody who is watched.
-#[derive(Clone, Debug, Default)]
-struct ServedAt(FxHashSet<(HostId, u32, [u8; 16], u16)>);
-
-impl ServedAt {
-    fn of(s: &Span) -> Option<(HostId, u32, [u8; 16], u16)> {
-        let caller = s.caller.as_ref().filter(|c| c.place.rport != 0)?;
-        Some((caller.host, caller.place.netns, caller.place.raddr, caller.place.rport))
-    }
-
-    fn learn(&mut self, r: &Request) -> &ServedAt {
-        let taken = r.spans.iter().filter(|s| s.callee.is_some()).filter_map(ServedAt::of);
-        self.0.extend(taken.take(SERVED_AT_MAX.saturating_sub(self.0.len())));
-        self
-    }
-
-    /// Whether a call came to nothing there. One that was answered, by whom nobody saw, went to somebody else at the same address.
-    fn has(&self, s: &Span) -> bool {
-        let is_unanswered = s.caller.as_ref().is_some_and(|c| !c.exchange.is(ExchangeFlag::Replied));
-        is_unanswered && ServedAt::of(s).is_some_and(|at| self.0.contains(&at))
-    }
-}
-
 /// The name of a request's kind: entry service, and what was asked.
 pub fn kind_of(r: &Request, names: &Names<'_>) -> (String, String) {
     let root = &r.spans[0];
@@ -337,10 +311,10 @@ impl Kind {
 
 impl Tier {
     /// Adds the times of a span.
-    fn add(&mut self, span: &Span, t: &Timed, may_lack_calls: bool) {
+    fn add(&mut self, span: &Span, t: &Timed, is_unsure: bool) {
         self.spans += 1;
         self.self_ns += t.self_ns;
-        self.self_unsure_ns += if may_lack_calls { t.self_ns } else { 0 };
+        self.self_unsure_ns += if is_unsure { t.self_ns } else { 0 };
         self.queued_ns += t.queued_ns;
         self.arrivals_unseen += u64::from(span.callee.as_ref().is_some_and(|h| h.exchange.request.arrived.0 == 0));
         self.unread_ns += t.unread_ns;
@@ -478,9 +452,9 @@ impl Kinds {
         }
         let gaps = r.gaps();
         kind.lacks(&gaps);
-        let served_at = self.served_at.learn(r);
-        let is_unwatched = |s: &Span, t: &Timed| s.is_unwatched() && t.wire.is_none() && !served_at.has(s);
-        let leaves = |(s, t): (&Span, &Timed)| s.parent.is_some() && is_unwatched(s, t);
+        self.served_at.learn(r);
+        let served_at = &self.served_at;
+        let leaves = |(s, t): (&Span, &Timed)| s.parent.is_some() && served_at.is_unwatched(s, t);
         kind.leaving += u64::from(r.spans.iter().zip(&timed).any(leaves));
         // how long it takes is not known, nor what of that its tiers take
         if r.is_in_progress() {
@@ -496,6 +470,7 @@ impl Kinds {
         for t in &timed {
             let span = &r.spans[t.index as usize];
             let may_lack_calls = gaps.iter().any(|&(at, gap)| at == t.index && gap.hides_calls());
+            let is_unsure = may_lack_calls || served_at.is_untold(span, t);
             let mut name = names.service(span);
             if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.content.is_queued())
             {
@@ -522,9 +497,9 @@ impl Kinds {
             }
             let fresh = !kind.tiers.contains_key(&name);
             let tier = kind.tiers.entry(name).or_default();
-            tier.add(span, t, may_lack_calls);
+            tier.add(span, t, is_unsure);
             tier.depth = if fresh { t.depth } else { tier.depth.min(t.depth) };
-            tier.unwatched = is_unwatched(span, t);
+            tier.unwatched = served_at.is_unwatched(span, t);
         }
         for ((name, what), (calls, took_ns)) in asked {
             if let Some(tier) = kind.tiers.get_mut(&name) {

@@ -5,6 +5,7 @@ use crate::histogram::Histogram;
 use crate::names::Names;
 use crate::requests::has_failed;
 use crate::selection::{Known, Placed, Selection};
+use crate::served_at::ServedAt;
 use crate::spans::Timed;
 use std::collections::BTreeMap;
 use wakepath_causality::exchange::Exchange;
@@ -38,7 +39,7 @@ pub struct Service {
     pub entries: u64,
     /// Time of its own, all calls together (ns).
     pub self_ns: u128,
-    /// Of that, in spans some of whose calls may be missing: a part of it may be theirs (ns).
+    /// Of that, in spans some of whose calls may be missing, or of which only the callers tell: a part of it may be others' (ns).
     pub self_unsure_ns: u128,
     /// Least depth at which it was met.
     pub depth: u32,
@@ -68,6 +69,7 @@ pub struct ServiceMap {
     pub requests: u64,
     /// Of them, with a path known to be incomplete: calls of theirs may be missing.
     pub incomplete: u64,
+    served_at: ServedAt,
 }
 
 impl Calls {
@@ -99,6 +101,7 @@ impl ServiceMap {
         self.requests += 1;
         self.incomplete += u64::from(!r.is_complete());
         let gaps = r.gaps();
+        self.served_at.learn(r);
         for t in &placed.timed {
             let span = &r.spans[t.index as usize];
             let Some(half) = span.callee.as_ref().or(span.caller.as_ref()) else { continue };
@@ -108,11 +111,11 @@ impl ServiceMap {
             service.calls.add(&half.exchange, t, names);
             service.entries += u64::from(span.parent.is_none());
             service.self_ns += u128::from(t.self_ns);
-            if gaps.iter().any(|&(at, gap)| at == t.index && gap.hides_calls()) {
+            if self.served_at.is_untold(span, t) || gaps.iter().any(|&(at, gap)| at == t.index && gap.hides_calls()) {
                 service.self_unsure_ns += u128::from(t.self_ns);
             }
             service.depth = if is_new { t.depth } else { service.depth.min(t.depth) };
-            service.unwatched = span.is_unwatched() && t.wire.is_none();
+            service.unwatched = self.served_at.is_unwatched(span, t);
             if let Some(parent) = span.parent.and_then(|p| r.spans.get(p as usize)) {
                 let from = self.name(names.service(parent));
                 let edge = self.edges.entry((from, name)).or_default();

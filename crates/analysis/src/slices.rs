@@ -19,7 +19,7 @@ pub struct Slice {
     pub state: State,
     /// Who preempted or woke it, or who holds what it waited for.
     pub by: Option<(HostId, TaskId)>,
-    /// The system call in which it waited; where the task ran at a depth, that of the wait that was followed to it.
+    /// The system call in which it waited. Who runs meanwhile is in none of it.
     pub syscall: Option<u16>,
     /// What it waited for, for people: a flow's peer, a device, a futex's address.
     pub object: Option<String>,

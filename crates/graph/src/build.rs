@@ -1,7 +1,7 @@
 //! Building the index: the rows of each table of each host once, and the endpoints of all hosts in order of time.
 
 use super::records::{
-    Asked, Came, End, Got, Interpreter, Left, Listener, OfFlow, Sent, Word, is_for_an_interpreter, is_futex,
+    Asked, Came, DATAGRAMS, End, Got, Interpreter, Left, Listener, OfFlow, Sent, Word, is_for_an_interpreter, is_futex,
 };
 use super::sort::{Keyed, Sorter};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -276,7 +276,7 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
         let host = HostId(i as u16);
         match streams[i].next() {
             Some(Event::Endpoint(r)) => {
-                if r.state == TcpState::Listen {
+                if r.state == TcpState::Listen || takes_datagrams(&r) {
                     listeners[i].push(listener(&r))?;
                 }
                 let was_paired = pairs.peer((host, r.flow)).is_some();
@@ -300,7 +300,7 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
                         side: r.side.other(),
                         pad: [0; 2],
                         task: TaskId::UNKNOWN,
-                        pad_end: 0,
+                        netns: place.netns,
                     };
                     sorters[usize::from(other.0.0)].push(mirrored)?;
                 }
@@ -326,9 +326,15 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a socket takes datagrams from anybody: it is bound, and to nobody's address connected.
+fn takes_datagrams(r: &EndpointRow) -> bool {
+    r.protocol == DATAGRAMS && r.lport != 0 && r.rport == 0
+}
+
 fn listener(r: &EndpointRow) -> Listener {
-    let place = wakepath_flows::Place::of(r);
-    Listener { flow: r.flow, laddr: place.laddr, task: r.task, netns: r.netns, port: r.lport, family: r.family, pad: 0 }
+    let laddr = wakepath_flows::Place::of(r).laddr;
+    let (port, family, protocol) = (r.lport, r.family, r.protocol);
+    Listener { flow: r.flow, laddr, task: r.task, netns: r.netns, port, family, protocol, pad: 0 }
 }
 
 fn end(r: &EndpointRow, peer: Option<((HostId, EndpointId), How)>) -> End {
@@ -348,7 +354,7 @@ fn end(r: &EndpointRow, peer: Option<((HostId, EndpointId), How)>) -> End {
         side: r.side,
         pad: [0; 2],
         task: r.task,
-        pad_end: 0,
+        netns: r.netns,
     }
 }
 

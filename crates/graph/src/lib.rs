@@ -42,7 +42,7 @@ use wakepath_model::rows::{
 };
 
 /// Version of the files: older ones are made again.
-const VERSION: u64 = 10;
+const VERSION: u64 = 11;
 /// The subfolder of `DIR/cache` where indexes are.
 const CACHE: &str = "cache";
 /// Most rows looked at around a place that a binary search found.

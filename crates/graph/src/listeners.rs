@@ -1,6 +1,6 @@
 //! Listeners and the queues before them, and what TCP sent once more.
 
-use super::records::Listener;
+use super::records::{DATAGRAMS, End, Listener};
 use super::{HostRows, Index, NEAR};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{LimitRow, ResentRow};
@@ -28,27 +28,46 @@ impl Backlog {
     }
 }
 
+/// `::1`.
+const LOOPBACK_V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+
+/// The one socket of some rows, as the last of them has it.
+fn only(rows: impl Iterator<Item = Listener>) -> Option<Listener> {
+    let mut found: Option<Listener> = None;
+    for l in rows {
+        match found {
+            Some(f) if f.flow != l.flow => return None,
+            _ => found = Some(l),
+        }
+    }
+    found
+}
+
 impl Index {
     /// The listener of a host that takes connections to an address and port; `None` where there is none, or where several
     /// (of several network namespaces) could be it.
     pub fn listener(&self, host: HostId, address: &[u8; 16], port: u16) -> Option<Listener> {
-        let h = self.rows(host)?;
         let fits = |l: &Listener| l.laddr == *address || l.laddr == [0; 16];
-        let mut found: Option<Listener> = None;
-        for l in self.listeners_at(h, port).filter(fits) {
-            match found {
-                Some(f) if f.flow != l.flow => return None,
-                _ => found = Some(l),
-            }
-        }
-        found
+        only(self.listeners_at(self.rows(host)?, port).filter(fits))
+    }
+
+    /// The socket that takes the datagrams which an end sends, on its own host and in its network namespace; `None` where there is none,
+    /// or where several could be it. One that is bound to every address is told only of what stays on the host: whose address another
+    /// one is, is not known.
+    pub fn bound(&self, host: HostId, end: &End) -> Option<Listener> {
+        let is_here = end.raddr[0] == 127 && end.raddr[4..] == [0; 12] || end.raddr == LOOPBACK_V6;
+        let fits = |l: &Listener| l.laddr == end.raddr || l.laddr == [0; 16] && is_here;
+        let is_its = |l: &Listener| l.protocol == DATAGRAMS && l.netns == end.netns && fits(l);
+        only(self.sockets_at(self.rows(host)?, end.rport).filter(|_| end.is_of_datagrams()).filter(is_its))
     }
 
     /// The lowest port at which a process listens.
     pub fn listens_at(&self, host: HostId, tgid: u32) -> Option<u16> {
         let h = self.rows(host)?;
         let listeners = (0..h.endpoints.listeners.count()).filter_map(|i| self.store.get(&h.endpoints.listeners, i));
-        let is_its = |l: &Listener| l.port != 0 && self.program(host, l.task).is_some_and(|p| p.0 == tgid);
+        let is_its = |l: &Listener| {
+            l.port != 0 && l.protocol != DATAGRAMS && self.program(host, l.task).is_some_and(|p| p.0 == tgid)
+        };
         listeners.into_iter().find(is_its).map(|l| l.port)
     }
 
@@ -62,6 +81,11 @@ impl Index {
 
     /// The listeners at a port, those of one endpoint behind each other.
     fn listeners_at<'a>(&'a self, h: &'a HostRows, port: u16) -> impl Iterator<Item = Listener> + 'a {
+        self.sockets_at(h, port).filter(|l| l.protocol != DATAGRAMS)
+    }
+
+    /// The same, with those that take datagrams.
+    fn sockets_at<'a>(&'a self, h: &'a HostRows, port: u16) -> impl Iterator<Item = Listener> + 'a {
         let first = self.store.lower_bound(&h.endpoints.listeners, (u64::from(port), 0, 0));
         (first..h.endpoints.listeners.count())
             .map_while(move |i| self.store.get(&h.endpoints.listeners, i).filter(|l| l.port == port))

@@ -286,8 +286,15 @@ pub struct End {
     pub pad: [u8; 2],
     /// Who had it when it was announced, 0 where not known.
     pub task: TaskId,
-    /// Zero.
-    pub pad_end: u32,
+    /// Network namespace, 0 where not known.
+    pub netns: u32,
+}
+
+impl End {
+    /// Whether datagrams go through it.
+    pub fn is_of_datagrams(&self) -> bool {
+        self.protocol == DATAGRAMS
+    }
 }
 
 /// By endpoint; what knows its other end stands last.
@@ -297,7 +304,10 @@ impl Keyed for End {
     }
 }
 
-/// A socket that listens.
+/// The IP protocol of datagrams (UDP).
+pub(super) const DATAGRAMS: u16 = 17;
+
+/// A socket that listens, or one of datagrams that is bound and takes them from anybody.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub struct Listener {
@@ -313,8 +323,10 @@ pub struct Listener {
     pub port: u16,
     /// Address family.
     pub family: u16,
+    /// IP protocol.
+    pub protocol: u16,
     /// Zero.
-    pub pad: u32,
+    pub pad: u16,
 }
 
 /// Listeners by port, then by endpoint; what knows its task stands last.

@@ -203,6 +203,42 @@ fn where_only_the_fast_ones_are_complete_nothing_is_forecast() -> Tested {
     Ok(())
 }
 
+/// What `bottleneck` refuses, triage does not say either; and no two figures on its screen say how many paths are complete.
+#[test]
+fn triage_names_no_limit_where_bottleneck_refuses() -> Tested {
+    let dir = tempfile::tempdir()?;
+    for (name, whole, is_refused) in [("none", 0, true), ("all", 100, false)] {
+        let folder = slow_ones_with_holes(&dir.path().join(name), whole);
+        let output = run(&["bottleneck", &folder]);
+        assert_eq!(output.status.code() == Some(1), is_refused, "{name}: {}", stderr(&output));
+        let triage = check("triage", &stdout(&run(&["triage", "--json", &folder])));
+        let of = |section: &str| -> Vec<(String, bool)> {
+            let findings = triage["findings"].as_array().expect("checked").iter().filter(|f| f["section"] == section);
+            let told = |f: &Value| (f["sentence"].as_str().unwrap_or_default().to_owned(), f["level"] == "unknown");
+            findings.map(told).collect()
+        };
+        let limits = of("limits");
+        assert!(limits.iter().all(|(_, is_unknown)| *is_unknown == is_refused), "{limits:?}");
+        if is_refused {
+            let why = "101 of 200 answered requests have an incomplete path";
+            assert!(limits.iter().any(|(text, _)| text.contains(why)), "{limits:?}");
+        }
+        let complete = if is_refused { 99 } else { 200 };
+        let trust = of("trust");
+        let total = format!("{complete} of 200 requests have a complete path");
+        assert!(trust.iter().any(|(text, _)| text.starts_with(&total)), "{trust:?}");
+        // every other count of all requests is that of those that are complete, or of those that are not
+        for (text, _) in limits.iter().chain(&trust).chain(&of("slow")) {
+            let words: Vec<&str> = text.split_whitespace().collect();
+            for of_all in words.windows(3).filter(|w| w[1] == "of" && w[2] == "200") {
+                let counted: u64 = of_all[0].parse().map_err(|_| format!("no count: {text}"))?;
+                assert!([complete, 200 - complete].contains(&counted), "{text}");
+            }
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn what_the_recording_cannot_support_is_refused_with_what_there_is() -> Tested {
     let dir = tempfile::tempdir()?;

@@ -257,3 +257,135 @@ fn calls_that_leave_name_the_port_to_watch() -> Tested {
     assert!(sentence(there).contains(":6379, which is not watched"), "{there}");
     Ok(())
 }
+
+/// What another did cannot be told from the time of who asked: a reply that a worker gave through a broker (NATS' inbox, AMQP's reply-to),
+/// a result that was published, and what a child did whose messages nobody can tell. None of that is named as a service's own.
+#[test]
+fn time_that_may_be_anothers_is_nobodys_own() -> Tested {
+    let relayed = "
+{t}00 A takes r{n} c
+{t}10 A asks k{n} b for r{n}
+{t}20 B takes k{n}
+{t}25 B posts m{n} w for k{n}
+{t}30 W takes m{n}
+{t}65 B answers k{n}
+{t}70 A hears k{n}
+{t}80 A answers r{n}
+";
+    let unwatched = "
+{t}00 A takes r{n} c
+{t}10 A asks k{n} b for r{n}
+{t}70 A hears k{n}
+{t}80 A answers r{n}
+";
+    let pushed = "
+{t}00 A takes r{n} c
+{t}10 A posts j{n} b for r{n}
+{t}12 B takes j{n}
+{t}70 A reads push s
+{t}80 A answers r{n}
+";
+    // children take work from one pipe, whoever comes first, and answer on another
+    let piped = "
+{t}00 A takes r{n} c
+{t}10 A asks k{n} p for r{n}
+{t}20 K takes k{n}
+{t}65 K answers k{n}
+{t}70 A hears k{n}
+{t}80 A answers r{n}
+{t}81 A takes s{n} c
+{t}82 A asks l{n} m for s{n}
+{t}84 M takes l{n}
+{t}90 M answers l{n}
+{t}95 A hears l{n}
+{t}99 A answers s{n}
+";
+    let alone = "
+{t}00 A takes r{n} c
+{t}80 A answers r{n}
+";
+    let children = "task K child by A\ntask M child by A\nflow c - A\nflow p A K piped\nflow m A M piped as p";
+    let brokers = "task B broker\ntask W worker\nflow c - A\nflow b A B relayed\nflow w B W opaque";
+    let in_app = "in app:80, or in calls of it that could not be assigned to a request";
+    let cases = [
+        ("relayed", brokers, relayed, "in 10.0.0.1:82, or in calls of it"),
+        ("unwatched", "flow c - A\nflow b A - relayed", unwatched, "at 10.0.0.99:81, which is not watched"),
+        ("pushed", "task B broker\nflow c - A\nflow b A B\nflow s A - turns", pushed, in_app),
+        ("piped", children, piped, in_app),
+        ("alone", "flow c - A", alone, "app:80's own"),
+    ];
+    for (name, head, each, part) in cases {
+        let dir = tempfile::tempdir()?;
+        let mut script = format!("task A app\n{head}\n");
+        for n in 10..40u32 {
+            script += &each.replace("{t}", &n.to_string()).replace("{n}", &n.to_string());
+        }
+        let folder = played(dir.path(), &script)?;
+        let triage = check("triage", &stdout(&run(&["triage", "--json", path(&folder)])));
+        let slow: Vec<&str> = of(&triage, "slow").into_iter().map(sentence).collect();
+        assert!(slow[0].contains(&format!("the largest part is {part}")), "{name}: {slow:?}");
+        let findings = triage["findings"].as_array().ok_or("checked")?;
+        let owns = findings.iter().filter(|f| sentence(f).contains("'s own")).count();
+        assert_eq!(owns, usize::from(part.ends_with("own")), "{name}: {findings:?}");
+    }
+    Ok(())
+}
+
+/// Each request asks for one thing after another: a finding of its own, with the number.
+#[test]
+fn calls_that_each_request_repeats_are_a_finding() -> Tested {
+    const CALLS: u32 = 123;
+    let dir = tempfile::tempdir()?;
+    let mut script = "task A app\ntask D db\nflow c - A\nflow d A D\n".to_owned();
+    for n in 1..=12u32 {
+        let at = n * 10_000;
+        script += &format!("{at} A takes r{n} c\n");
+        for call in 1..=CALLS {
+            let (q, at) = (n * 1_000 + call, at + call * 50);
+            script += &format!(
+                "{at} A asks q{q} d for r{n}\n{} D takes q{q}\n{} D answers q{q}\n{} A hears q{q}\n",
+                at + 10,
+                at + 30,
+                at + 40
+            );
+        }
+        script += &format!("{} A answers r{n}\n", at + CALLS * 50 + 100);
+    }
+    let folder = played(dir.path(), &script)?;
+    let triage = check("triage", &stdout(&run(&["triage", "--json", path(&folder)])));
+    let slow = of(&triage, "slow");
+    let found = slow.iter().find(|f| sentence(f).contains("makes 123 calls of GET /vote at db:81 on average"));
+    let found = found.ok_or_else(|| format!("{slow:#?}"))?;
+    assert!(sentence(found).contains("one call for all would replace 123 round trips"), "{found}");
+    assert_eq!(found["level"], "bad", "{found}");
+    assert!(found["next"].as_str().is_some_and(|n| n.contains(" show ") && n.contains("slowest")), "{found}");
+    Ok(())
+}
+
+/// A worker asks for work, and waits until there is some (`BRPOP`, Kafka's FETCH): that is nothing slow, and no part of the requests' time.
+#[test]
+fn who_waits_for_work_has_no_part_in_the_requests_time() -> Tested {
+    let dir = tempfile::tempdir()?;
+    for (mark, is_told) in [("awaits", false), ("", true)] {
+        let mut script = format!("task A app\ntask D broker\nflow c - A\nflow w - D {mark}\n");
+        for n in 1..=20u32 {
+            let at = n * 10_000;
+            script += &format!("{at} D takes w{n} w\n{} A takes r{n} c\n", at + 100);
+            script += &format!("{} A answers r{n}\n{} D answers w{n}\n", at + 300, at + 9_000);
+        }
+        script += "300000 D takes w30 w\n400000 A takes r30 c\n400100 A answers r30\n";
+        let folder = played(&dir.path().join(format!("of-{mark}")), &script)?;
+        let triage = check("triage", &stdout(&run(&["triage", "--json", path(&folder)])));
+        let slow = of(&triage, "slow");
+        let first = sentence(slow[0]);
+        assert_eq!(first.contains("GET /vote at broker:81"), is_told, "{first}");
+        assert_eq!(
+            first.starts_with("100 % of the requests' time is GET /vote at app:80: 21 requests"),
+            !is_told,
+            "{first}"
+        );
+        let findings = triage["findings"].as_array().ok_or("checked")?;
+        assert_eq!(findings.iter().any(|f| sentence(f).contains("broker")), is_told, "{findings:#?}");
+    }
+    Ok(())
+}

@@ -10,8 +10,9 @@ use std::fmt::Write as _;
 use support::{Tested, check, run, stderr, stdout, widest};
 use wakepath_model::ids::TaskId;
 use wakepath_model::rows::{EndedBy, Event, WaitRow};
-use wakepath_testkit::recording::Cuts;
+use wakepath_testkit::recording::{Cuts, HostRows};
 use wakepath_testkit::script::play;
+use wakepath_testkit::shapes::{Plan, Shape, simulate};
 
 fn number(v: &Value) -> i64 {
     v.as_i64().expect("a number")
@@ -90,19 +91,27 @@ fn who_could_be_looked_at_is_told_where_the_others_are_not_like_them() -> Tested
     Ok(())
 }
 
-/// Amid a slow request the store sleeps in epoll_wait until another store, which slept itself, wakes it: a row lock.
-#[test]
-fn a_lock_between_processes_is_named() -> Tested {
-    let dir = tempfile::tempdir()?;
-    let mut text = String::from("task A front\ntask D store\ntask E store\nflow c - A\nflow d A D\nflow e - E\n");
+/// Every tenth request waits 4 ms in the store D, in `epoll_wait`, until the store E, which slept itself, wakes it: a row lock. E serves on
+/// a flow e, whose client `others` may be watched, an update before D waits, and the end of its transaction before it lets go.
+fn row_lock(others: &str) -> String {
+    let mut text = format!("task A front\ntask D store\ntask E store\n{others}\nflow c - A\nflow d A D\n");
+    let is_watched = others.contains("task");
     for n in 1..=REQUESTS {
         let t = n as u64 * 10_000;
         let _ = writeln!(text, "{} A takes r{n} c\n{} A asks q{n} d for r{n}\n{} D takes q{n}", t + 10, t + 20, t + 50);
         let held = if n % 10 == 9 { 4_000 } else { 0 };
+        let asks = |at: u64, name: char, text: &mut String| {
+            if is_watched {
+                let _ = writeln!(text, "{at} P asks {name}{n} e for -\n{} E takes {name}{n}", at + 3);
+            } else {
+                let _ = writeln!(text, "{} E takes {name}{n} e", at + 3);
+            }
+        };
         if held > 0 {
-            let _ = writeln!(text, "{} E woken by timer since {}", t + 50 + held, t + 40);
+            asks(t + 22, 'u', &mut text);
+            let _ = writeln!(text, "{} E answers u{n}\n{} E woken by timer since {}", t + 30, t + 50 + held, t + 40);
             // its own client ended the transaction: so it let go of what D waits for
-            let _ = writeln!(text, "{} E takes x{n} e", t + 55 + held);
+            asks(t + 52 + held, 'x', &mut text);
             let _ = writeln!(text, "{} D woken by E since {}", t + 60 + held, t + 60);
             let _ = writeln!(text, "{} E answers x{n}", t + 70 + held);
         }
@@ -114,11 +123,21 @@ fn a_lock_between_processes_is_named() -> Tested {
             answered + 60
         );
     }
-    let in_poll = |row: &mut Event| match row {
+    text
+}
+
+/// What ends a wait is seen in `epoll_wait`.
+fn in_poll(row: &mut Event) {
+    match row {
         Event::Wait(w) if w.cause == EndedBy::Task => w.syscall = 232,
         _ => {}
-    };
-    let folder = folder_with(dir.path(), "t", &text, &in_poll);
+    }
+}
+
+#[test]
+fn a_lock_between_processes_is_named() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder_with(dir.path(), "t", &row_lock("flow e - E"), &in_poll);
     let document = check("why", &stdout(&run(&["why", "--json", &folder, "--slowest", "10%"])));
     let kind = &document["kinds"][0];
     adds_up(kind);
@@ -129,6 +148,46 @@ fn a_lock_between_processes_is_named() -> Tested {
     let behind = waits["slices"].as_array().expect("a list").iter().find(|s| s["evidence"] == "latch (by-rule)");
     let behind = behind.expect("the lock is followed");
     assert_eq!((&behind["wait"], &behind["state"]), (&Value::from("lock"), &Value::from("timer")), "{behind:#}");
+    Ok(())
+}
+
+/// Who holds a row lock is a worker of a database: its client is who can let go, and its statement says where to look.
+#[test]
+fn the_holder_of_a_row_lock_has_a_client_and_a_statement() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let watched = "task P psql\nflow e P E ports 40009 5432";
+    for (client, others) in [("psql", watched), ("10.0.0.99", "flow e - E ports 40009 5432")] {
+        let mut recording = play(&row_lock(others))?;
+        for host in &mut recording.hosts {
+            let [update, commit, vote] = ["/update", "/commit", "/vote"].map(|t| host.text(t));
+            let of = |name: char, host: &mut HostRows| {
+                (1..=REQUESTS).map(|n| host.text(&format!("/{name}{n}"))).collect::<Vec<_>>()
+            };
+            let (updates, commits) = (of('u', host), of('x', host));
+            for row in &mut host.rows {
+                in_poll(row);
+                if let Event::Message(m) = row {
+                    m.target = match m.target {
+                        t if updates.contains(&t) => update,
+                        t if commits.contains(&t) => commit,
+                        _ => vote,
+                    };
+                }
+            }
+        }
+        let dirs = recording.write(&dir.path().join(client), Cuts::default())?;
+        let folder = dirs[0].to_str().ok_or("temporary paths are UTF-8")?;
+        let asked = ["why", "--json", folder, "--kind", "GET /vote", "--slowest", "10%"];
+        let document = check("why", &stdout(&run(&asked)));
+        let first = &document["kinds"][0]["differences"][0];
+        // not what ended the transaction: what it had asked when the wait began
+        let object = format!("its client: {client}, its statement: GET /update");
+        assert_eq!((&first["cause"], &first["object"]), (&Value::from("lock"), &Value::from(&*object)), "{first:#}");
+        assert!(first["parts"].as_array().is_some_and(|p| p.iter().all(|p| p["object"] == *object)), "{first:#}");
+        let text = stdout(&run(&["why", folder, "--kind", "GET /vote"]));
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&format!("another store that holds a lock, in epoll_wait ({object})")), "{text}");
+    }
     Ok(())
 }
 
@@ -396,5 +455,64 @@ fn requests_that_take_equally_long_say_what_for() -> Tested {
         "{sentence}"
     );
     assert!(sentence.contains("Of that, 2.00 s are front") && kind["usual"]["cause"] == "timer", "{kind:#}");
+    Ok(())
+}
+
+/// The slow ones wait 6 ms for what is not known, where the others sleep 5 ms: of the one millisecond more, that cannot be a part.
+#[test]
+fn what_is_not_known_is_no_part_of_less_than_it_takes() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let told = |name: &str, usual_us: u64| {
+        let mut text = String::from("task A front\nflow c - A\n");
+        for n in 1..=REQUESTS as u64 {
+            let (t, slept) = (n * 20_000, if n % 10 == 9 { 6_000 } else { usual_us });
+            let _ = writeln!(text, "{t} A takes r{n} c\n{} A woken by timer since {}", t + 10 + slept, t + 10);
+            let _ = writeln!(text, "{} A answers r{n}", t + 20 + slept);
+        }
+        let folder = folder_with(dir.path(), name, &text, &|row| match row {
+            // the kernel delayed it in a write, and why was not recorded
+            Event::Wait(w) if w.woken.0 > w.blocked.0 + 5_900_000 => (w.state, w.syscall) = (2, 1),
+            _ => {}
+        });
+        let document = check("why", &stdout(&run(&["why", "--json", &folder])));
+        let kind = document["kinds"][0].clone();
+        let first = &kind["differences"][0];
+        assert_eq!((&first["cause"], number(&first["more_ns"])), (&Value::from("unknown"), 5_999_000), "{kind:#}");
+        let text = stdout(&run(&["why", &folder]));
+        (number(&kind["more_ns"]), kind, text.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let (more, kind, text) = told("more", 5_000);
+    assert_eq!(more, 1_000_000, "{kind:#}");
+    assert!(text.contains("Not known: 6.00 ms more, see the rows that say so. Other parts take less time."), "{text}");
+    let sentence = kind["sentence"].as_str().ok_or("a sentence")?;
+    assert!(sentence.contains("6.00 ms more are") && !sentence.contains("Of the"), "{sentence}");
+    let (more, _, text) = told("whole", 0);
+    assert!((6_000_000..6_010_000).contains(&more), "{more}");
+    assert!(text.contains("Not known: 6.00 ms of it, see the rows that say so."), "{text}");
+    Ok(())
+}
+
+/// Where requests differ from each other in all kinds of ways, no reason takes longer than what it explains, in no answer.
+#[test]
+fn no_reason_takes_longer_than_what_is_not_known() -> Tested {
+    let dir = tempfile::tempdir()?;
+    for (seed, shape) in Shape::ALL.into_iter().enumerate() {
+        let plan = Plan { clients: 4, requests: 20, ..Plan::new(shape, seed as u64) };
+        let folder = simulate(&plan).write(&dir.path().join(seed.to_string()), Cuts::default())?.remove(0);
+        let folder = folder.to_str().ok_or("temporary paths are UTF-8")?;
+        let output = run(&["waits", "--json", folder, "--request", "slowest"]);
+        assert_eq!(output.status.code(), Some(0), "{shape:?}: {}", stderr(&output));
+        let waits = check("waits", &stdout(&output));
+        let sum =
+            |key: &str| waits[key].as_array().map_or(0, |l| l.iter().map(|s| number(&s["duration_ns"])).sum::<i64>());
+        assert!(sum("by_reason") <= number(&waits["elapsed_ns"]), "{shape:?}: {waits:#}");
+        assert_eq!(sum("by_cause"), number(&waits["elapsed_ns"]), "{shape:?}: {waits:#}");
+        let slices = waits["slices"].as_array().ok_or("a list")?;
+        for reason in waits["by_reason"].as_array().ok_or("a list")? {
+            let explained = slices.iter().filter(|s| s["reason"] == reason["name"]);
+            let ns: i64 = explained.map(|s| number(&s["duration_ns"])).sum();
+            assert!(number(&reason["duration_ns"]) <= ns, "{shape:?}: {reason:#} of {ns}");
+        }
+    }
     Ok(())
 }

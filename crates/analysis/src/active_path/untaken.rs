@@ -26,6 +26,15 @@ pub(crate) fn untaken(
     }
     let (who, reasons) = match has(index, peer) {
         Some(task) => ((peer.0, task), take),
+        // a datagram lies at the socket that is bound there until its owner reads it
+        None if end.is_of_datagrams() => {
+            let bound = index.bound(peer.0, &end)?;
+            let read = index.last_read(peer.0, bound.flow, index.common(host, at), 0);
+            if read.is_some_and(|l| index.common(peer.0, l.at) >= index.common(host, asked)) {
+                return None;
+            }
+            ((peer.0, bound.task), take)
+        }
         // a kernel makes the other end before anybody accepts it
         None => ((peer.0, index.listener(peer.0, &end.raddr, end.rport)?.task), accept),
     };

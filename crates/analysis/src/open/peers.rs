@@ -2,6 +2,7 @@
 
 use super::{At, End, For, Known, Open};
 use rustc_hash::{FxHashMap, FxHashSet};
+use wakepath_flows::Place;
 use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, TaskId};
@@ -64,6 +65,15 @@ pub(super) fn workers(folder: &Folder, ends: impl Iterator<Item = End>) -> FxHas
 pub(super) fn peer(index: &Index, end: End) -> Option<End> {
     let e = index.end(end.0, end.1)?;
     (e.how != 0).then_some((HostId(e.peer_host), e.peer))
+}
+
+/// Who listens where an end's other end is, or takes the datagrams that are sent there.
+pub(super) fn listens(index: &Index, end: End, place: &Place) -> Option<At> {
+    let (host, listener) = match peer(index, end) {
+        Some(peer) => (peer.0, index.listener(peer.0, &place.raddr, place.rport)),
+        None => (end.0, index.bound(end.0, &index.end(end.0, end.1)?)),
+    };
+    Some((host, listener?.task)).filter(|(_, task)| *task != TaskId::UNKNOWN)
 }
 
 /// Takes away waits of those who serve a connection and wait for the next request on it; gives how many.

@@ -8,7 +8,7 @@
 //! watched B                         B's process was selected
 //! flow f A B                        a TCP flow between two tasks' hosts; after it: `udp`, `listens` (B's end);
 //!                                   `flow f A -`: to somebody who is not watched; `unaccepted 81`: B listens at that port, and
-//!                                   has accepted nothing
+//!                                   has accepted nothing (`udp`: is bound to it)
 //! A 10..50 55 task B futex          blocked, woken, ran; the cause; the system call
 //!                                   causes: task X, socket F SEQ, net, timer, disk, irq N, softirq N, preempted X, open,
 //!                                   packet N, none, quota, stopped X SIGNAL (`-` where nobody is known); after it also `cpu N`, `D` (uninterruptible),
@@ -191,7 +191,11 @@ impl Script {
                     family: 2,
                     protocol: if words.contains(&"udp") { 17 } else { 6 },
                     how: SeenHow::Snapshot,
-                    state: if is_listening && i == 1 { TcpState::Listen } else { TcpState::Established },
+                    state: match () {
+                        () if is_listening && i == 1 && words.contains(&"udp") => TcpState::Close,
+                        () if is_listening && i == 1 => TcpState::Listen,
+                        () => TcpState::Established,
+                    },
                     side: if i == 0 { Side::Client } else { Side::Server },
                     ulp: 0,
                     ..Default::default()

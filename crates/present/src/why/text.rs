@@ -100,9 +100,19 @@ pub(super) fn notes(k: &KindView) -> Vec<String> {
     }
     let unknown: i64 = k.differences.iter().filter(|d| d.cause == Cause::Unknown.name()).map(|d| d.more_ns).sum();
     if k.more_ns != 0 && unknown as f64 / k.more_ns as f64 >= SHARE_SHOWN {
-        out.push(format!("Not known: {} of it, see the rows that say so.", units::duration(unknown.unsigned_abs())));
+        out.push(not_known(unknown, k.more_ns));
     }
     out
+}
+
+/// How much of a difference is not known: never more than the whole of it. Other things may have gone the other way.
+fn not_known(unknown_ns: i64, more_ns: i64) -> String {
+    let part = units::duration(unknown_ns.unsigned_abs());
+    if unknown_ns.unsigned_abs() <= more_ns.unsigned_abs() {
+        return format!("Not known: {part} of it, see the rows that say so.");
+    }
+    let (word, rest) = if more_ns < 0 { ("less", "more") } else { ("more", "less") };
+    format!("Not known: {part} {word}, see the rows that say so. Other parts take {rest} time.")
 }
 
 impl WhyView {
