@@ -444,6 +444,25 @@ pub fn remote(p: &Place) -> String {
 mod tests {
     use super::*;
 
+    /// A port of 0 is one that is not known: it is left out, and an end of which nothing is known is not "0.0.0.0:0".
+    #[test]
+    fn an_address_without_a_port_is_printed_alone() {
+        let v4 = |last: u8, rport| {
+            let mut raddr = [0; 16];
+            raddr[..4].copy_from_slice(&if last == 0 { [0; 4] } else { [10, 0, 0, last] });
+            Place { family: 2, raddr, rport, ..Place::default() }
+        };
+        let v6 = |last: u8, rport| {
+            let mut raddr = [0; 16];
+            (raddr[0], raddr[15]) = if last == 0 { (0, 0) } else { (0xfd, last) };
+            Place { family: 10, raddr, rport, ..Place::default() }
+        };
+        let unix = Place { family: 1, ..Place::default() };
+        let printed = [v4(7, 80), v4(7, 0), v4(0, 0), v6(7, 80), v6(7, 0), v6(0, 0), unix].map(|p| remote(&p));
+        let expected = ["10.0.0.7:80", "10.0.0.7", UNKNOWN_PEER, "[fd00::7]:80", "fd00::7", UNKNOWN_PEER, UNIX_SOCKET];
+        assert_eq!(printed, expected);
+    }
+
     #[test]
     fn what_a_program_runs_in_has_the_name_that_people_use() {
         let owner = |p: Placement<'_>| p.owner("postgres");

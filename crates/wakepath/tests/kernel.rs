@@ -11,6 +11,8 @@ mod byways;
 mod calls;
 #[path = "kernel/descriptors.rs"]
 mod descriptors;
+#[path = "kernel/duration.rs"]
+mod duration;
 #[path = "kernel/faults.rs"]
 mod faults;
 #[path = "kernel/flows.rs"]

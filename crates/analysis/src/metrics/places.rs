@@ -35,6 +35,10 @@ impl Place {
         }
         let address = address(self.family, self.address);
         match (self.family, self.ip_protocol) {
+            // ICMP and most tunnels have no ports; of fragments they may not be known
+            (2.., TCP) if self.port == 0 => address,
+            (2.., UDP) if self.port == 0 => format!("{address}/udp"),
+            (2.., p) if self.port == 0 => format!("{address}/{p}"),
             (AF_INET6, TCP) => format!("[{address}]:{}", self.port),
             (_, TCP) => format!("{address}:{}", self.port),
             (AF_INET6, UDP) => format!("[{address}]:{}/udp", self.port),
@@ -55,5 +59,23 @@ pub fn address(family: u16, address: [u8; 16]) -> String {
             let [a, b, c, d, ..] = address;
             Ipv4Addr::new(a, b, c, d).to_string()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_port_is_not_port_0() {
+        let place = |family, port, ip_protocol| {
+            let mut address = [0; 16];
+            address[..4].copy_from_slice(&[10, 0, 0, 1]);
+            Place { family, address, port, ip_protocol, path: String::new() }.label()
+        };
+        let four = [(80, TCP), (0, TCP), (53, UDP), (0, UDP), (0, 1)].map(|(port, ip)| place(2, port, ip));
+        assert_eq!(four, ["10.0.0.1:80", "10.0.0.1", "10.0.0.1:53/udp", "10.0.0.1/udp", "10.0.0.1/1"]);
+        let six = [(80, TCP), (0, TCP), (0, UDP), (0, 58)].map(|(port, ip)| place(AF_INET6, port, ip));
+        assert_eq!(six, ["[a00:1::]:80", "a00:1::", "a00:1::/udp", "a00:1::/58"]);
     }
 }

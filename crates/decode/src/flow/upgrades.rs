@@ -45,15 +45,15 @@ mod tests {
     use wakepath_model::intern::Interner;
     use wakepath_model::rows::{Event, MessageRole, Row};
 
-    /// Protocol, verb and role of each message.
+    /// Protocol, verb and role of each message, and the number of its stream.
     #[derive(Default)]
-    struct Messages(Vec<(String, String, MessageRole)>, Interner);
+    struct Messages(Vec<(String, String, MessageRole, u64)>, Interner);
 
     impl RowSink for Messages {
         fn push<R: Row>(&mut self, row: &R) {
             if let Some(Event::Message(r)) = Event::read(R::TABLE, bytemuck::bytes_of(row)) {
                 let text = |id| String::from_utf8_lossy(self.1.get(id).unwrap_or_default()).into_owned();
-                let said = (text(r.protocol), text(r.verb), r.role);
+                let said = (text(r.protocol), text(r.verb), r.role, r.witness);
                 self.0.push(said);
             }
         }
@@ -70,8 +70,8 @@ mod tests {
         }
     }
 
-    /// What a client's flow says, where it sends (true) and receives these.
-    fn said(steps: &[(bool, &[u8])]) -> Vec<(String, String)> {
+    /// The messages of a client's flow, where it sends (true) and receives these.
+    fn messages(steps: &[(bool, &[u8])]) -> Vec<(String, String, MessageRole, u64)> {
         let (mut flow, mut sink) = (Flow::new(Side::Client, (40_000, 8080), false), Messages::default());
         let mut at = [1 << 32, 1 << 32];
         for (i, &(sent, bytes)) in steps.iter().enumerate() {
@@ -80,8 +80,12 @@ mod tests {
             let moved = start..at[usize::from(sent)];
             flow.bytes(EndpointId(1), MonoNs(i as u64 + 1), sent, moved, bytes, &mut sink);
         }
-        let asks = |m: &&(String, String, MessageRole)| m.2 == MessageRole::Request;
-        sink.0.iter().filter(asks).map(|m| (m.0.clone(), m.1.clone())).collect()
+        sink.0
+    }
+
+    /// What it asks.
+    fn said(steps: &[(bool, &[u8])]) -> Vec<(String, String)> {
+        messages(steps).into_iter().filter(|m| m.2 == MessageRole::Request).map(|m| (m.0, m.1)).collect()
     }
 
     fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -112,5 +116,27 @@ mod tests {
         ];
         let websocket = ("proto.websocket", "text");
         assert_eq!(said(steps), pairs(&[("proto.http1", "GET"), websocket, websocket]));
+    }
+
+    #[test]
+    fn the_request_that_offered_http2_is_answered_as_stream_1() {
+        const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
+        let takes = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
+        let steps: &[(bool, &[u8])] = &[
+            (true, b"GET /a HTTP/1.1\r\nHost: shop\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n"),
+            // at once, as servers do, or the handshake alone
+            (false, &[takes, SETTINGS].concat()),
+            (true, &[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", SETTINGS].concat()),
+            // `:status 200`, and the stream ends
+            (false, b"\0\0\x01\x01\x05\0\0\0\x01\x88"),
+            // `:method GET`, `:scheme http`, `:path /`: stream 3
+            (true, b"\0\0\x03\x01\x05\0\0\0\x03\x82\x86\x84"),
+            (false, b"\0\0\x01\x01\x05\0\0\0\x03\x88"),
+        ];
+        let (http1, http2) = ("proto.http1", "proto.http2");
+        assert_eq!(said(steps), pairs(&[(http1, "GET"), (http2, "GET")]), "the handshake is no request of its own");
+        let of = |role| messages(steps).into_iter().filter(|m| m.2 == role).map(|m| (m.0, m.3)).collect::<Vec<_>>();
+        assert_eq!(of(MessageRole::Reply), [(http2.to_owned(), 1), (http2.to_owned(), 3)]);
+        assert_eq!(of(MessageRole::Interim), [(http1.to_owned(), 0)]);
     }
 }

@@ -87,7 +87,9 @@ impl Namer<'_, '_> {
 pub(super) fn owing(unended: &Unended, names: &Names<'_>, namer: &Namer<'_, '_>) -> Vec<OwingView> {
     let service = |i: usize| {
         let oldest = &unended.before[unended.owing[i].before[0]];
-        format!("{}:{}", names.program(oldest.leader.0, oldest.leader.1), oldest.port)
+        let program = names.program(oldest.leader.0, oldest.leader.1);
+        // one that is reached by a UNIX socket has none
+        if oldest.port == 0 { program.to_owned() } else { format!("{program}:{}", oldest.port) }
     };
     let view = |(i, o): (usize, &wakepath_analysis::open::Owing)| {
         let oldest = &unended.before[o.before[0]];

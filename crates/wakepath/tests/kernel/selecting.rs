@@ -232,32 +232,6 @@ fn who_joins_a_cgroup_is_recorded_also_when_it_was_made_again() {
     }
 }
 
-#[test]
-fn a_recorder_that_is_stopped_while_it_starts_ends_at_once() {
-    let dir = tempfile::tempdir().expect("a folder");
-    unrecorded(|| {
-        let mut child = Command::new(binary())
-            .args(["record", "--all", "-o"])
-            .arg(dir.path().join("trace"))
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
-        // handlers are installed before the programs are loaded
-        until("its handlers", || {
-            let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-            let caught = status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("SigCgt:")?.trim(), 16).ok());
-            caught.is_some_and(|c| c >> (libc::SIGTERM - 1) & 1 == 1)
-        });
-        // SAFETY: signals a child of ours that was not waited for yet.
-        unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-        let begun = std::time::Instant::now();
-        let status = child.wait().expect("it ends");
-        assert_eq!(status.code(), Some(0));
-        assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
-    });
-}
-
 /// With a selection, what a service needs is placed unasked, and said in one line; `memory` places nothing.
 #[test]
 fn what_tells_a_selections_contexts_apart_is_placed_unasked() {
