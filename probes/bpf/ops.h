@@ -88,6 +88,7 @@ struct moved {
 	u8 class;
 	bool datagram;
 	bool readable; /* its bytes may be looked at */
+	bool each; /* of each operation, as much as there is room for */
 };
 
 /* Binary protocols need no more than this of one run. */
@@ -172,7 +173,7 @@ static __always_inline u32 head_of(struct flow_state *f, struct moved *m, struct
 
 	if (f && !f->http && !f->captured && m->bytes > PLAIN_HEAD)
 		look_ahead(f, p);
-	if (f && f->streams)
+	if (m->each || (f && f->streams))
 		/* the option is of each message, and one operation may have many */
 		cap = HEAD_MAX;
 	else if (cap > PLAIN_HEAD && !(f && f->http))
@@ -358,8 +359,8 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 	return frames != 0;
 }
 
-/* Writes one operation. `f` follows a stream's direction; 0 where no payload is wanted (pipes, control) and for
- * datagrams, each of which is a message. */
+/* Writes one operation. `f` follows a stream's direction; 0 where no payload is wanted (control), for datagrams, each of which is a
+ * message, and for pipes, whose bytes go one way. */
 static __always_inline void emit_op(struct task_struct *task, struct pt_regs *regs, struct flow_state *f, struct moved *m, u64 now)
 {
 	struct wp_op *r;

@@ -237,6 +237,19 @@ static __always_inline bool move_in_pipe(struct moved *m, struct file *file)
 	return true;
 }
 
+/* Whether the bytes of a pipe are looked at: where they are written, since who reads them reads the same, and until the recorder says that
+ * they are nothing that it reads. */
+static __always_inline void look_into_pipe(struct moved *m)
+{
+	u8 *wants;
+
+	if (!cfg_head_bytes || m->op != OP_SEND)
+		return;
+	wants = bpf_map_lookup_elem(&wanted_heads, &m->flow);
+	m->readable = !wants || *wants != WANTS_NONE;
+	m->each = wants && *wants == WANTS_EACH;
+}
+
 /* Numbers the bytes that were moved through an untyped socket, whose state may be 0. `behind`: bytes that the same call moved after
  * these. */
 static __always_inline void number_at(struct moved *m, struct sock *sk, struct flow_state *f, u32 behind)
@@ -300,8 +313,10 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 	if (mode == S_IFIFO) {
 		if (cfg_calls && op == OP_SEND && !entered_ns)
 			m.entered_ns = own_ready(this_cpu(), task);
-		if (move_in_pipe(&m, file))
+		if (move_in_pipe(&m, file)) {
+			look_into_pipe(&m);
 			emit_op(task, regs, 0, &m, now);
+		}
 		return 0;
 	}
 	/* splice out of a socket passes the hooks by */

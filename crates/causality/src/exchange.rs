@@ -6,6 +6,7 @@
 mod channels;
 mod direction;
 mod ends;
+mod lanes;
 mod leaving;
 mod messages;
 mod opening;
@@ -232,6 +233,9 @@ impl<S: Steps> Engine<S> {
 
     /// A protocol was recognised, or given up, or lost where its next message begins.
     pub fn note(&mut self, r: &FlowNoteRow) {
+        if self.note_on_lane(r) {
+            return;
+        }
         let ep = self.eps.at(r.flow, r.at);
         ep.traits.flags.add_if(FlowFlag::ByMessages, r.protocol != StrId::EMPTY);
         // where no reply is due, no turn shows that requests went unseen
@@ -326,8 +330,14 @@ impl<S: Steps> Engine<S> {
         // a head may be moved in pieces, but when the flow turns it has had its chance to be explained
         let (flags, to, (task, at)) = (ep.traits.flags, ep.requests.moved_to, ep.requested);
         let (messages, interleaves) = (flags.has(FlowFlag::ByMessages), flags.has(FlowFlag::Interleaves));
-        let unclear =
-            messages && !interleaves && !is_request && to > ep.requests.explained_to && ep.requests.explained_to != 0;
+        // a pipe does not turn: both ways are written and read at once
+        let is_way = Channels::is_end(r.flow);
+        let unclear = messages
+            && !interleaves
+            && !is_way
+            && !is_request
+            && to > ep.requests.explained_to
+            && ep.requests.explained_to != 0;
         if unclear {
             ep.requests.explained_to = to;
         }

@@ -3,6 +3,7 @@
 mod clear;
 mod content;
 mod joining;
+mod lanes;
 mod numbers;
 mod pieces;
 mod replies;
@@ -21,6 +22,7 @@ use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, MessageEndHow, MessageEndRow, MessageRole, MessageRow, OPEN, Side, UNFRAMED, WitnessKind,
+    message_flag,
 };
 use wakepath_protocols::{
     Border, Dir, EndHow, Likely, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Upgrade, Verdict,
@@ -48,11 +50,13 @@ struct Listening {
     /// Number of its first byte.
     begun_at: u64,
     likely: Likely,
+    /// Writes to a pipe that were looked at.
+    writes: u8,
 }
 
 impl Listening {
     fn new() -> Listening {
-        Listening { tries: TRIES, begun: Vec::new(), begun_at: 0, likely: Likely::default() }
+        Listening { tries: TRIES, begun: Vec::new(), begun_at: 0, likely: Likely::default(), writes: 0 }
     }
 
     /// What was kept goes on with these bytes.
@@ -73,6 +77,8 @@ pub struct Flow {
     pub ports: (u16, u16),
     /// Datagrams.
     pub datagram: bool,
+    /// A way for messages, whatever they are: see `lanes.rs`.
+    is_lane: bool,
     last_sent: Option<bool>,
     /// Plaintext of a TLS session was seen: received, sent.
     plain: [bool; 2],
@@ -142,6 +148,7 @@ impl Flow {
             side,
             ports,
             datagram,
+            is_lane: false,
             last_sent: None,
             plain: [false; 2],
             state: ProtocolState::Listening(Listening::new()),
@@ -206,6 +213,7 @@ impl Flow {
 
     fn dir(&self, sent: bool) -> Option<Dir> {
         match (self.side, sent) {
+            _ if self.is_lane => sent.then_some(Dir::ToServer),
             (Side::Server, true) | (Side::Client, false) => Some(Dir::ToClient),
             (Side::Server, false) | (Side::Client, true) => Some(Dir::ToServer),
             _ => None,
@@ -258,6 +266,7 @@ impl Flow {
         let Some(mut out) = Out::new(id, at, self.side, self.known, asker, sink) else { return };
         out.is_handshake = self.is_tls && self.clear.is_some();
         out.fed = (start, head);
+        out.is_lane = self.is_lane;
         if let Some((pos, bytes)) = begun {
             p.turn(dir, pos, &mut out);
             p.data(dir, pos, &bytes, &mut out);
@@ -341,7 +350,8 @@ impl Flow {
     }
 
     fn know<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, protocol: Protocol, dir: Dir, sent: bool, sink: &mut S) {
-        if self.side == Side::Unknown {
+        self.is_lane |= self.becomes_lane(protocol);
+        if self.side == Side::Unknown && !self.is_lane {
             self.side = if (dir == Dir::ToServer) == sent { Side::Client } else { Side::Server };
         }
         self.state = ProtocolState::Known(protocol.make(Boxed));
@@ -377,13 +387,6 @@ impl Flow {
         let Some(mut out) = Out::new(id, at, self.side, self.known, asker, sink) else { return };
         p.shutdown(dir, pos, &mut out);
     }
-
-    /// The note again, for a segment that must stand alone.
-    pub fn restate<S: RowSink>(&self, id: EndpointId, at: MonoNs, sink: &mut S) {
-        if let Some(protocol) = self.known_in_clear().or(self.known.map(|(_, name)| name)) {
-            sink.push(&FlowNoteRow { at, flow: id, protocol, reason: StrId::EMPTY, ..Default::default() });
-        }
-    }
 }
 
 fn looks_encrypted(head: &[u8]) -> bool {
@@ -403,6 +406,7 @@ struct Out<'a, S: RowSink> {
     closes: bool,
     /// A handshake alone is told: messages after it are told in clear.
     is_handshake: bool,
+    is_lane: bool,
     /// What it speaks from here on, and from where.
     upgraded: Option<(Upgrade, u64)>,
     /// The bytes that are being read, and the number of the first.
@@ -432,6 +436,7 @@ impl<'s, S: RowSink> Out<'s, S> {
             reported: (OPEN, OPEN),
             closes: false,
             is_handshake: false,
+            is_lane: false,
             upgraded: None,
             fed: (0, &[]),
             reply: None,
@@ -470,13 +475,14 @@ impl<S: RowSink> Sink for Out<'_, S> {
                 Role::Request | Role::OneWay => MessageRole::Request,
                 Role::Reply => MessageRole::Reply,
                 Role::Interim => MessageRole::Interim,
+                Role::Unsolicited if self.is_lane && m.attrs.verb.is_empty() => MessageRole::Reply,
                 Role::Unsolicited => MessageRole::Unsolicited,
             },
             sent: u8::from(m.dir == self.sent_dir),
             witness_kind,
             failed: words::failed(m.role, m.attrs.status.outcome),
             cut: u8::from(m.attrs.cut),
-            flags: words::flags(m),
+            flags: words::flags(m) | if self.is_lane { message_flag::ON_LANE } else { 0 },
             identifier: words::handed_on(m.witnesses),
             fingerprint,
             ..Default::default()

@@ -317,7 +317,10 @@ impl KernelDecoder {
             RangeHow::Overlap => sink.count(defect::RANGE_OVERLAP, at),
             _ => {}
         }
-        if self.payload != Payload::None && o.flow & w::FLOW_PIPE_BIT == 0 {
+        let is_pipe = o.flow & w::FLOW_PIPE_BIT != 0;
+        if is_pipe && sent && self.payload != Payload::None {
+            m.flow.piped(id, at, start..end, head, sink);
+        } else if self.payload != Payload::None && !is_pipe {
             if o.head.sub & w::SUB_GOES_ON != 0 {
                 m.flow.bytes_and_more(id, at, sent, start..end, head, sink);
             } else {
@@ -327,7 +330,11 @@ impl KernelDecoder {
                 sink.unread_tls(o.tgid);
             }
         }
-        if self.payload == Payload::Heads && !head.is_empty() && !m.flow.is_in_clear() {
+        if self.payload == Payload::Heads
+            && !head.is_empty()
+            && !m.flow.is_in_clear()
+            && !(is_pipe && !m.flow.is_known())
+        {
             sink.push_head(at, id, start, sent, head);
         }
     }

@@ -21,6 +21,7 @@ mod asked;
 mod bytes;
 mod codes;
 mod duplex;
+mod envelope;
 mod frames;
 mod hpack;
 mod http;

@@ -6,6 +6,7 @@ pub mod dns;
 pub mod fastcgi;
 pub mod http1;
 pub mod http2;
+pub mod jsonrpc;
 pub mod kafka;
 pub mod line;
 pub mod memcached;
@@ -38,6 +39,7 @@ registry! {
     DnsTcp(dns::DnsTcp) = dns::TCP;
     DnsUdp(dns::DnsUdp) = dns::UDP;
     Tls(tls::Tls) = tls::ABOUT;
+    JsonRpc(jsonrpc::JsonRpc) = jsonrpc::ABOUT;
     WebSocket(websocket::WebSocket) = websocket::ABOUT;
     Line(line::Line) = line::ABOUT;
     Oneshot(oneshot::Oneshot) = oneshot::ABOUT;

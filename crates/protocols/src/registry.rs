@@ -211,7 +211,7 @@ impl Protocol {
 /// Whether bytes begin like a message that may follow others of its direction, and like nothing else: they tell the protocol also
 /// where the flow did not turn.
 pub fn begins_anywhere(bytes: &[u8]) -> bool {
-    crate::frames::begin_head(bytes)
+    crate::frames::begin_head(bytes) || crate::processors::jsonrpc::begins(bytes)
 }
 
 /// What a flow may speak, by a message that others could have sent too. One for each flow that is listened to.

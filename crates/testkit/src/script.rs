@@ -27,7 +27,8 @@
 //!                                streams (each bears the number of its request, and replies come in any order), ring (io_uring
 //!                                carries its operations), turns (a message that another follows is not answered, as WebSocket's),
 //!                                awaits (what is asked waits until something happens elsewhere, as `BRPOP`),
-//!                                relayed (what is asked is queued, and answered by who takes it up), piped (two pipes, one each way; `piped as d`: the same as d's)
+//!                                relayed (what is asked is queued, and answered by who takes it up), piped (two pipes, one each way; `piped as d`: the same as d's;
+//!                                `piped read`: its messages are, and numbers pair them)
 //! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once; `part`: its first half,
 //!                                then `takes r1 rest`
 //! 110 A asks q1 d for r1         A sends a request in the service of r1 (`for -`: of nothing); `q1,q2`: both at once
@@ -118,6 +119,8 @@ struct Flow {
     awaits: bool,
     has_turns: bool,
     noted: [bool; 2],
+    /// Its messages are read, of a pair of pipes.
+    is_read: bool,
     /// Of a pair of pipes, the one of the requests; that of the replies is the next one.
     pipes: Option<u64>,
     /// Client and server, as the client has them.
@@ -407,6 +410,15 @@ impl Player {
             let is_reply = (f.server == side) == is_send;
             let pipe = f.pipes.unwrap_or_default() + u64::from(is_reply);
             h.moved((at - US / 2, at, arrived), task, pipe, is_send, bytes);
+            // who reads it reads the same
+            for (name, range, status) in messages.iter().filter(|_| f.is_read && is_send && says) {
+                h.message(at, pipe, true, range.clone(), ("GET", &format!("/{name}")), *status);
+                let a = self.asked.get(name);
+                if a.is_some_and(|a| a.is_posted) {
+                    h.is_posted();
+                }
+                h.is_on_lane(a.map_or(0, |a| a.call as u64 + 1));
+            }
             return Ok(());
         }
         h.moved((at - US / 2, at, arrived), task, flow, is_send, bytes);

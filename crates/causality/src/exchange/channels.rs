@@ -3,13 +3,14 @@
 //! A *lane* carries bytes one way: a pipe, or one direction of a pair of sockets. A first pass learns who writes to each and who reads
 //! from it. Two lanes between the same two processes, one each way, are a *channel* where what is written to one is followed by what
 //! is read from the other: its two ends are then announced as those of a socket would be, and each operation on a lane becomes one
-//! on its end. Who made the other process asks; else who spoke first. Messages are told by turns.
+//! on its end. Who made the other process asks; else who spoke first. Messages are told by turns, or are read (`lanes.rs`).
 //!
 //! A lane with several writers or readers, which answers go back for, is not followed: whose words are whose does not show. Nor is a
-//! channel whose answering end serves clients of its own: such a worker asks its master as well, and turns do not tell who asks. What is
+//! channel of turns whose answering end serves clients of its own: such a worker asks its master as well, and turns do not tell who asks. What is
 //! written to either, or to a pair whose other end is not recorded, may be a call ([`Moved::Unfollowed`]). Where nothing ever comes back
 //! no task waits for an answer, and it is none.
 
+use super::lanes::{Said, Skew};
 use super::record::Side;
 use super::{Engine, Steps};
 use crate::process::ProcessId;
@@ -32,7 +33,7 @@ const MAKERS_MAX: usize = 16;
 const AF_UNIX: u16 = 1;
 
 /// A lane: the pipe, or the socket that receives.
-type Lane = u64;
+pub(super) type Lane = u64;
 
 /// Who uses one end of a lane.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -67,6 +68,7 @@ struct LaneUsers {
     readers: Users,
     /// Who wrote last what was not read yet.
     unread: Option<TaskId>,
+    skew: Skew,
 }
 
 /// What was written last from one process to another, and is not answered.
@@ -78,15 +80,15 @@ struct Asked {
 
 /// Which end of which channel a lane's writer, and its reader, are: the ends' ids.
 #[derive(Clone, Copy)]
-struct Part {
-    writer: EndpointId,
-    reader: EndpointId,
+pub(super) struct Part {
+    pub(super) writer: EndpointId,
+    pub(super) reader: EndpointId,
 }
 
 /// What an operation on a lane is.
 pub(super) enum Moved {
-    /// One on this end of a channel.
-    On(EndpointId),
+    /// One on this end of a channel, by this lane.
+    On(EndpointId, Lane),
     /// What may be a call that is not followed, or its taking.
     Unfollowed,
     /// Nothing that is known.
@@ -107,6 +109,7 @@ pub struct Channels {
     peers: FxHashMap<EndpointId, EndpointId>,
     /// What a first pass found.
     parts: FxHashMap<Lane, Part>,
+    pub(super) said: Said,
     unfollowed: FxHashSet<Lane>,
     is_learned: bool,
 }
@@ -142,6 +145,19 @@ impl Channels {
         Some(receiver.0 | PIPE_BIT | SOCKET_BIT)
     }
 
+    /// The lane of what an end sends, if it is one.
+    pub(super) fn sent_by(&self, flow: EndpointId) -> Option<Lane> {
+        match flow.0 & PIPE_BIT {
+            0 => self.peers.get(&flow).map(|peer| peer.0 | PIPE_BIT | SOCKET_BIT),
+            _ => Channels::may_be_lane(flow).then_some(flow.0),
+        }
+    }
+
+    /// Which ends a lane leads to and from.
+    pub(super) fn part(&self, lane: Lane) -> Option<Part> {
+        self.parts.get(&lane).copied()
+    }
+
     /// Whether the operation may be on a lane at all.
     pub(super) fn may_be_lane(flow: EndpointId) -> bool {
         flow.0 & PIPE_BIT != 0 && flow.0 & (ENDS[0] | ENDS[1]) == 0
@@ -163,9 +179,12 @@ impl Channels {
         let sent = r.kind == OpKind::Send;
         if !self.is_learned {
             self.learn(lane, sent, r.task, process);
+            if let Some(users) = self.lanes.get_mut(&lane) {
+                users.skew.moved(r, sent);
+            }
         }
         match self.parts.get(&lane) {
-            Some(part) => Moved::On(if sent { part.writer } else { part.reader }),
+            Some(part) => Moved::On(if sent { part.writer } else { part.reader }, lane),
             None if self.unfollowed.contains(&lane) => Moved::Unfollowed,
             None => Moved::No,
         }
@@ -234,7 +253,8 @@ impl Channels {
         for ((ask, answer), _) in best {
             let users = |lane: Lane| self.lanes.get(&lane).and_then(|l| l.writers.one().zip(l.readers.one()));
             let (Some((asker, answerer)), Some(_)) = (users(ask), users(answer)) else { continue };
-            if serves(answerer) && self.asks(asker, answerer) {
+            // messages themselves say which of them ask
+            if serves(answerer) && self.asks(asker, answerer) && !self.said.is_read(ask) {
                 self.unfollowed.extend([ask, answer]);
             } else {
                 self.form(ask, answer, asker, answerer);
@@ -243,6 +263,7 @@ impl Channels {
         self.find_unfollowed();
         Channels {
             peers: self.peers,
+            said: self.said.learned(self.lanes.iter().map(|(&lane, users)| (lane, users.skew))),
             parts: self.parts,
             unfollowed: self.unfollowed,
             is_learned: true,
@@ -298,10 +319,11 @@ impl<S: Steps> Engine<S> {
     pub(super) fn moved_on_lane(&mut self, r: &OpRow) {
         let process = self.steps.process_of(r.task);
         match self.channels.moved(r, process) {
-            Moved::On(flow) => {
-                let side = if Channels::asks_on(flow) { Side::Client } else { Side::Server };
-                self.eps.at(flow, r.at).side = Some(side);
-                self.moved(&OpRow { flow, ..*r });
+            Moved::On(flow, lane) => {
+                self.end_of_channel(flow, lane, r.at);
+                let r = self.channels.said.moves(lane, OpRow { flow, ..*r });
+                self.moved(&r);
+                self.read_on_lane(lane, &r);
             }
             Moved::Unfollowed if r.kind == OpKind::Send => self.steps.unfollowed(&self.xs, r.actor(), r.at),
             Moved::Unfollowed => self.steps.unclear(&self.xs, Side::Server, r.actor(), r.at),
@@ -348,7 +370,7 @@ mod tests {
     #[test]
     fn what_a_worker_asks_its_master_is_not_followed() {
         assert!(matches!(learned(&[MASTER, WORKER], true), [Moved::Unfollowed, Moved::Unfollowed]));
-        assert!(matches!(learned(&[MASTER, WORKER], false), [Moved::On(_), Moved::On(_)]));
+        assert!(matches!(learned(&[MASTER, WORKER], false), [Moved::On(..), Moved::On(..)]));
     }
 
     #[test]

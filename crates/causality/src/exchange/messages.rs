@@ -3,7 +3,7 @@
 use super::direction::Span;
 use super::ends::{Early, FlowFlag, Replied};
 use super::record::{Asked, Content, Exchange, ExchangeFlag, Side};
-use super::{Engine, Said, Steps};
+use super::{Channels, Engine, Said, Steps};
 use crate::slab::ExId;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
@@ -47,6 +47,9 @@ fn asked(r: &MessageRow, side: Side, first: Option<Span>, last: Option<Span>) ->
 impl<S: Steps> Engine<S> {
     /// A message.
     pub fn message(&mut self, r: &MessageRow) {
+        if r.flags & message_flag::ON_LANE != 0 {
+            return self.message_on_lane(r);
+        }
         let ep = self.eps.at(r.flow, r.at);
         ep.traits.flags.add_if(FlowFlag::Interleaves, r.witness_kind.interleaves());
         let Some(is_request) = ep.direction_of(r) else { return self.message_unasked(r) };
@@ -217,7 +220,9 @@ impl<S: Steps> Engine<S> {
         if by_turn {
             self.goes_unanswered(flow, r.at);
         }
-        if !self.end_missed_reply(flow, r.at) || !self.end_uncaptured_reply(flow, r.at) {
+        // of a reply on a pipe, part may have passed
+        let is_way = Channels::is_end(flow);
+        if !is_way && (!self.end_missed_reply(flow, r.at) || !self.end_uncaptured_reply(flow, r.at)) {
             self.lose_borders(flow, r.at);
             self.call_unseen(flow, side);
             return;
@@ -301,6 +306,9 @@ impl<S: Steps> Engine<S> {
 
     /// The end of a message that was open, or news of its outcome.
     pub fn message_end(&mut self, r: &MessageEndRow) {
+        if self.end_on_lane(r) {
+            return;
+        }
         let Some(ep) = self.eps.get(&r.flow) else { return };
         let Some(side) = ep.side else { return };
         if r.fingerprint != 0 {

@@ -1,13 +1,20 @@
-//! Flows that go on in another protocol: after a tunnel's CONNECT, and after `101 Switching Protocols`.
+//! Flows that go on in another protocol: after a tunnel's CONNECT, and after `101 Switching Protocols`. And what a flow speaks, told again.
 
 use super::{Flow, Listening, ProtocolState};
 use crate::RowSink;
 use std::ops::Range;
-use wakepath_model::ids::{EndpointId, MonoNs};
-use wakepath_model::rows::Side;
+use wakepath_model::ids::{EndpointId, MonoNs, StrId};
+use wakepath_model::rows::{FlowNoteRow, Side};
 use wakepath_protocols::{Dir, Protocol, Upgrade};
 
 impl Flow {
+    /// The note again, for a segment that must stand alone.
+    pub fn restate<S: RowSink>(&self, id: EndpointId, at: MonoNs, sink: &mut S) {
+        if let Some(protocol) = self.known_in_clear().or(self.known.map(|(_, name)| name)) {
+            sink.push(&FlowNoteRow { at, flow: id, protocol, reason: StrId::EMPTY, ..Default::default() });
+        }
+    }
+
     /// From byte `pos` on the flow speaks another protocol, perhaps in the same operation, which moved these bytes.
     pub(super) fn upgrade<S: RowSink>(
         &mut self,
@@ -41,7 +48,6 @@ mod tests {
     use super::*;
     use crate::TaskFacts;
     use crate::recurring::Said;
-    use wakepath_model::ids::StrId;
     use wakepath_model::intern::Interner;
     use wakepath_model::rows::{Event, MessageRole, Row};
 

@@ -50,6 +50,8 @@ pub mod message_flag {
     pub const BY_TURN: u8 = 16;
     /// A request that only says which messages the other side is to send from now on, or not any more.
     pub const SUBSCRIBES: u8 = 32;
+    /// Its flow carries messages one way, whatever they are: what answers it may come by another flow.
+    pub const ON_LANE: u8 = 64;
 }
 
 codes! {

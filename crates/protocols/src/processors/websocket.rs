@@ -13,9 +13,10 @@
 //! answered at all. What the server says besides is unsolicited.
 
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
+use crate::envelope::Envelope;
 use crate::registry::{About, Askers, Docs, RunsOn};
 use crate::vocabulary::{Grammar, List, Vocabulary};
-use crate::{Attrs, Border, Dir, EndHow, Role, Status, Witness, mask};
+use crate::{Attrs, Border, Dir, EndHow, Role, Status, Witness};
 
 /// Bytes of the longest frame's head.
 const FRAME_HEAD: usize = 14;
@@ -56,79 +57,6 @@ pub struct Framing {
     owed: bool,
     /// Identifiers (hashes, 0: none) of those that wait for an answer with the same one, newest first.
     asked: [u64; ASKED_MAX],
-}
-
-/// What of a JSON object says whom it is for.
-#[derive(Default)]
-struct Envelope {
-    /// Hash of the identifier.
-    id: Option<u64>,
-    is_json_rpc: bool,
-    has_method: bool,
-    has_outcome: bool,
-}
-
-/// Reads the members of an object as far as it is there; none where it is cut before its end and has no identifier.
-fn envelope(text: &[u8]) -> Envelope {
-    let mut found = Envelope::default();
-    let (mut depth, mut at, mut key): (u32, usize, Option<&[u8]>) = (0, 0, None);
-    while let Some(&byte) = text.get(at) {
-        match byte {
-            b'"' => {
-                let Some(end) = end_of_string(text, at) else { break };
-                let word = &text[at + 1..end];
-                match key {
-                    None if depth == 1 => key = Some(word),
-                    Some(b"id") if depth == 1 => found.id = Some(mask::fnv1a(word)),
-                    _ => {}
-                }
-                at = end;
-            }
-            b'{' | b'[' => {
-                if depth == 0 && byte == b'[' {
-                    break;
-                }
-                depth += 1;
-            }
-            b'}' | b']' => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    return found;
-                }
-            }
-            b',' if depth == 1 => key = None,
-            b':' if depth == 1 => {
-                let name = key.unwrap_or_default();
-                found.is_json_rpc |= name == b"jsonrpc";
-                found.has_method |= name == b"method";
-                found.has_outcome |= matches!(name, b"result" | b"error");
-            }
-            b'0'..=b'9' | b'-' if depth == 1 && key == Some(b"id") => {
-                let rest = &text[at..];
-                let Some(length) = rest.iter().position(|b| !b.is_ascii_alphanumeric() && !b"+-.".contains(b)) else {
-                    break;
-                };
-                found.id = Some(mask::fnv1a(&rest[..length]));
-                at += length - 1;
-            }
-            _ if depth == 0 && !byte.is_ascii_whitespace() => break,
-            _ => {}
-        }
-        at += 1;
-    }
-    if found.id.is_some() { found } else { Envelope::default() }
-}
-
-/// Where the string that begins at `at` ends: its closing quotation mark.
-fn end_of_string(text: &[u8], at: usize) -> Option<usize> {
-    let mut end = at + 1;
-    loop {
-        match text.get(end)? {
-            b'"' => return Some(end),
-            b'\\' => end += 2,
-            _ => end += 1,
-        }
-    }
 }
 
 /// A message's part in its exchange.
@@ -178,8 +106,8 @@ fn frame(dir: Dir, bytes: &[u8]) -> Result<Frame, Stop> {
 
 impl Framing {
     /// What a message of one direction is to its exchange.
-    fn part(&mut self, dir: Dir, said: &Envelope) -> Part {
-        let Envelope { id, is_json_rpc, has_method, has_outcome } = *said;
+    fn part(&mut self, dir: Dir, said: &Envelope<'_>) -> Part {
+        let Envelope { id, is_json_rpc, has_method, has_outcome, .. } = *said;
         let by_id = |role| Part { role, by_turn: false, id };
         match dir {
             // the answer to what the server asked
@@ -247,10 +175,13 @@ impl Framer for Framing {
                 let verb = if opcode == TEXT { "text" } else { "binary" };
                 let mut text = [0; TEXT_SEEN];
                 let said = match opcode {
-                    TEXT => envelope(unmasked(bytes, head, wire.dir == Dir::ToServer, &mut text)),
+                    TEXT => Envelope::read(unmasked(bytes, head, wire.dir == Dir::ToServer, &mut text)),
                     _ => Envelope::default(),
                 };
-                let Part { role, by_turn, id } = self.part(wire.dir, &said);
+                // of one that is cut before its end and has no identifier nothing is known
+                let is_known = said.length.is_some() || said.id.is_some();
+                let Part { role, by_turn, id } =
+                    self.part(wire.dir, &if is_known { said } else { Envelope::default() });
                 let attrs = match role {
                     Role::Reply => Attrs::status("", Status::default()),
                     _ => Attrs::alone(verb),

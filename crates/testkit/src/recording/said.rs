@@ -50,6 +50,14 @@ impl HostRows {
         }
     }
 
+    /// The last message is on a way for messages, whatever they are, and this number names its exchange.
+    pub fn is_on_lane(&mut self, number: u64) {
+        self.bears(WitnessKind::Named, number);
+        if let Some(Event::Message(m)) = self.rows.last_mut() {
+            m.flags |= message_flag::ON_LANE;
+        }
+    }
+
     /// The last message answers nothing, where turns alone would say so.
     pub fn is_push(&mut self) {
         if let Some(Event::Message(m)) = self.rows.last_mut() {

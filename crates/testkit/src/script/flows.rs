@@ -35,6 +35,7 @@ struct FlowOptions {
     has_turns: bool,
     /// A pair of pipes, one each way; those of another flow, where several processes have them.
     is_piped: bool,
+    is_read: bool,
     pipes_of: Option<u64>,
     /// The address and port that the client dialled, where they are not the server's.
     dialled: Option<([u8; 4], u16)>,
@@ -60,6 +61,7 @@ impl FlowOptions {
             awaits: false,
             has_turns: false,
             is_piped: false,
+            is_read: false,
             pipes_of: None,
             dialled: None,
         };
@@ -80,6 +82,7 @@ impl FlowOptions {
                     more = after;
                 }
                 ("piped", _) => o.is_piped = true,
+                ("read", _) => o.is_read = true,
                 ("old", _) => o.is_old = true,
                 ("counted", _) => (o.is_old, o.is_counted) = (true, true),
                 ("unsided", _) => (o.is_old, o.is_unsided) = (true, true),
@@ -169,6 +172,7 @@ impl Player {
             is_relayed: o.is_relayed,
             awaits: o.awaits,
             has_turns: o.has_turns,
+            is_read: o.is_read,
             noted: [false; 2],
             pipes: o.is_piped.then_some(o.pipes_of.unwrap_or(own_pipes)),
             addresses: [(address(client), o.ports.0), o.dialled.unwrap_or((address(server), o.ports.1))],

@@ -106,7 +106,8 @@ impl Player {
                 let f = self.flow_of(flow)?;
                 let end = [f.client, f.server].into_iter().flatten().find(|end| end.0 == host);
                 let (_, end) = end.ok_or("this end is not watched")?;
-                self.out.hosts[host].loses_borders(at, end);
+                let flow = f.pipes.unwrap_or(end);
+                self.out.hosts[host].loses_borders(at, flow);
                 Ok(())
             }
             ("ends", []) => {
