@@ -423,14 +423,18 @@ impl Kinds {
         is_opened
     }
 
+    /// Counts a message that could not be assigned to a request.
+    fn add_orphan(&mut self, gap: Gap, service: String) {
+        let (count, gaps) = self.orphans.entry(service).or_default();
+        *count += 1;
+        *gaps.entry(gap).or_default() += 1;
+    }
+
     /// Adds a request.
     pub fn add(&mut self, r: &Request, names: &Names<'_>) {
         self.add_errors(r, names);
         if let Some(gap) = r.orphan {
-            let o = self.orphans.entry(names.service(&r.spans[0])).or_default();
-            o.0 += 1;
-            *o.1.entry(gap).or_default() += 1;
-            return;
+            return self.add_orphan(gap, names.service(&r.spans[0]));
         }
         let mut key = kind_of(r, names);
         if self.has_no_work(r, &key) {

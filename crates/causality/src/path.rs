@@ -530,9 +530,13 @@ impl<'a> Assembler<'a> {
 }
 
 /// What goes through a UNIX socket or a pipe is at its other end when it is sent, accepted or not. The kernel notes no arrival there.
+/// Of requests that are read at once it notes that of the first: on one clock none arrives before it is sent.
 fn arrives_as_sent(caller: Option<&Half>, callee: &mut Half) {
     let request = &mut callee.exchange.request;
-    if let Some(c) = caller.filter(|c| request.arrived.0 == 0 && c.host == callee.host && c.place.is_unix()) {
+    let Some(c) = caller.filter(|c| c.host == callee.host) else { return };
+    if request.arrived.0 != 0 {
+        request.arrived = request.arrived.max(c.exchange.request.began.min(request.began));
+    } else if c.place.is_unix() {
         request.arrived = c.exchange.request.taken.min(request.began);
     }
 }
@@ -572,5 +576,18 @@ mod tests {
         };
         // of TCP the kernel tells, and where it did not nobody knows
         assert_eq!([arrives(1), arrives(2)], [MonoNs(100), MonoNs(0)]);
+    }
+
+    #[test]
+    fn a_request_that_is_read_with_earlier_ones_does_not_arrive_before_it_is_sent() {
+        let arrives = |first, sent, host| {
+            let mut callee = half(Side::Server, 2, 900);
+            callee.exchange.request.arrived = MonoNs(first);
+            arrives_as_sent(Some(&Half { host: HostId(host), ..half(Side::Client, 2, sent) }), &mut callee);
+            callee.exchange.request.arrived.0
+        };
+        assert_eq!([arrives(100, 300, 0), arrives(400, 300, 0)], [300, 400]);
+        // nor after it was read, whatever lies between the two times; and another host has another clock
+        assert_eq!([arrives(100, 950, 0), arrives(100, 300, 1)], [900, 100]);
     }
 }

@@ -8,9 +8,10 @@ mod numbers;
 mod pieces;
 mod replies;
 mod upgrades;
+mod whose;
 
 use crate::RowSink;
-use crate::recurring::{Asker, address_number};
+use crate::recurring::Asker;
 use crate::words::{self, Boxed, Speech};
 use content::Reply;
 use joining::{Direction, Overhead};
@@ -21,8 +22,7 @@ use std::collections::VecDeque;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, MessageEndHow, MessageEndRow, MessageRole, MessageRow, OPEN, Side, UNFRAMED, WitnessKind,
-    message_flag,
+    FlowNoteRow, MessageEndHow, MessageEndRow, MessageRole, MessageRow, OPEN, Side, UNFRAMED, WitnessKind, message_flag,
 };
 use wakepath_protocols::{
     Border, Dir, EndHow, Likely, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Upgrade, Verdict,
@@ -92,6 +92,8 @@ pub struct Flow {
     /// Numbers for the local and the remote address.
     addresses: [u64; 2],
     asker: Option<Asker>,
+    /// One of its ends is a group of hosts.
+    to_all: bool,
     /// Where the plaintext of its TLS is told.
     clear: Option<Box<Clear>>,
     /// The last reply, where more of its body is to be seen.
@@ -159,6 +161,7 @@ impl Flow {
             rest: None,
             addresses: [0; 2],
             asker: None,
+            to_all: false,
             clear: None,
             reply: None,
         }
@@ -182,32 +185,6 @@ impl Flow {
         }
         if !std::mem::replace(&mut self.plain[usize::from(sent)], true) {
             *(if sent { &mut self.snd } else { &mut self.rcv }) = Numbers::default();
-        }
-    }
-
-    /// Whose ends it joins.
-    pub fn joins(&mut self, row: &EndpointRow) {
-        self.ports = (row.lport, row.rport);
-        let number = |address: [u8; 16]| {
-            let all = u128::from_le_bytes(address);
-            address_number([all as u64, (all >> 64) as u64])
-        };
-        self.addresses = [number(row.laddr), number(row.raddr)];
-        // the ends of a UNIX connection have no addresses, and one of them has no name: the two endpoints tell it apart
-        let connection = if row.peer.0 == 0 { row.flow.0 } else { row.flow.0.min(row.peer.0) };
-        self.asker = (row.family == AF_UNIX).then_some(Asker { service: 1, address: 1, connection });
-    }
-
-    /// Who asks whom, as far as that is known.
-    fn asker(&mut self) -> Asker {
-        let (local, remote) = ((self.addresses[0], self.ports.0), (self.addresses[1], self.ports.1));
-        match (self.asker, self.side) {
-            (Some(asker), _) => asker,
-            (None, Side::Unknown) => Asker::default(),
-            (None, side) => {
-                let asker = if side == Side::Server { Asker::of(local, remote) } else { Asker::of(remote, local) };
-                *self.asker.insert(asker)
-            }
         }
     }
 
@@ -264,7 +241,7 @@ impl Flow {
             return;
         };
         let Some(mut out) = Out::new(id, at, self.side, self.known, asker, sink) else { return };
-        out.is_handshake = self.is_tls && self.clear.is_some();
+        (out.is_handshake, out.to_all) = (self.is_tls && self.clear.is_some(), self.to_all);
         out.fed = (start, head);
         out.is_lane = self.is_lane;
         if let Some((pos, bytes)) = begun {
@@ -407,6 +384,8 @@ struct Out<'a, S: RowSink> {
     /// A handshake alone is told: messages after it are told in clear.
     is_handshake: bool,
     is_lane: bool,
+    /// Whoever is asked need not answer.
+    to_all: bool,
     /// What it speaks from here on, and from where.
     upgraded: Option<(Upgrade, u64)>,
     /// The bytes that are being read, and the number of the first.
@@ -437,6 +416,7 @@ impl<'s, S: RowSink> Out<'s, S> {
             closes: false,
             is_handshake: false,
             is_lane: false,
+            to_all: false,
             upgraded: None,
             fed: (0, &[]),
             reply: None,
@@ -482,7 +462,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
             witness_kind,
             failed: words::failed(m.role, m.attrs.status.outcome),
             cut: u8::from(m.attrs.cut),
-            flags: words::flags(m) | if self.is_lane { message_flag::ON_LANE } else { 0 },
+            flags: words::flags(m, self.to_all) | if self.is_lane { message_flag::ON_LANE } else { 0 },
             identifier: words::handed_on(m.witnesses),
             fingerprint,
             ..Default::default()

@@ -122,10 +122,10 @@ impl Speech {
     }
 }
 
-/// Bits of [`message_flag`].
-pub(crate) fn flags(m: &Message<'_>) -> u8 {
+/// Bits of [`message_flag`]. `to_all`: nobody who is asked need answer.
+pub(crate) fn flags(m: &Message<'_>, to_all: bool) -> u8 {
     let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
-    bit(m.role == Role::OneWay, message_flag::NO_REPLY)
+    bit(m.role == Role::OneWay || (to_all && m.role == Role::Request), message_flag::NO_REPLY)
         | bit(m.attrs.queued, message_flag::QUEUED)
         | bit(m.attrs.relayed, message_flag::RELAYED)
         | bit(m.attrs.by_turn, message_flag::BY_TURN)

@@ -2,9 +2,10 @@
 
 mod wire;
 
-use wakepath_decode::network::SnifferOptions;
+use wakepath_decode::network::{Sniffer, SnifferOptions};
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::{ExchangeKind, FlowRowKind, SniffedFlowRow};
+use wakepath_wire::packet::{Packet, link};
 use wire::*;
 
 #[test]
@@ -356,4 +357,71 @@ fn a_question_to_all_owes_no_answer() {
     }
     let rows = sniff(&[udp(MS, ([10, 0, 0, 1], 40000), ([10, 0, 0, 2], 53), question, 1)]);
     assert_eq!(rows.of(ExchangeKind::Unanswered).len(), 1);
+}
+
+/// A question by the name service of Multicast DNS, LLMNR and NetBIOS.
+const QUESTION: &[u8] = b"\0\x07\0\0\0\x01\0\0\0\0\0\0\x04host\x05local\0\0\x01\0\x01";
+
+#[test]
+fn a_question_to_a_group_of_hosts_by_ipv6_owes_no_answer() {
+    let host = [0xfe80, 0, 0, 0, 0, 0, 0, 1];
+    let group = [0xff02, 0, 0, 0, 0, 0, 0, 0xfb];
+    let rows = sniff(&[udp6(MS, (host, 5353), (group, 5353), QUESTION)]);
+    assert_eq!(rows.lines(), ["no reply A host.local"], "{:?}", rows.defects);
+    // LLMNR, which is not read: nobody failed either
+    let rows = sniff(&[udp6(MS, (host, 5355), ([0xff02, 0, 0, 0, 0, 0, 1, 3], 5355), QUESTION)]);
+    assert_eq!((rows.exchanges.len(), rows.defects.len(), rows.flow().packets), (0, 0, [1, 0]), "{:?}", rows.lines());
+    let rows = sniff(&[udp6(MS, (host, 40000), ([0xfe80, 0, 0, 0, 0, 0, 0, 2], 53), QUESTION)]);
+    assert_eq!(rows.of(ExchangeKind::Unanswered).len(), 1);
+}
+
+/// A frame to an Ethernet address.
+fn to(address: [u8; 6], frame: &Frame) -> Frame {
+    let bytes = [&address[..], &[2, 0, 0, 0, 0, 1, 8, 0], &frame.bytes].concat();
+    Frame { at: frame.at, length: bytes.len() as u32, bytes }
+}
+
+#[test]
+fn a_question_to_all_of_a_subnet_owes_no_answer() {
+    let asks = |to, port| udp(MS, ([10, 0, 0, 1], port), (to, port), QUESTION, 1);
+    let sniffed = |frames: &[(u32, Frame)]| {
+        let mut sniffer = Sniffer::new(Rows::default(), SnifferOptions::default());
+        frames.iter().for_each(|(link, f)| sniffer.packet(&Packet { link: *link, ..f.packet() }));
+        sniffer.finish();
+        std::mem::take(sniffer.out())
+    };
+    // which address is the subnet's own for all is its hosts' knowledge: 10.0.0.255 is a host of 10.0.0.0/23
+    let question = asks([10, 0, 0, 255], 5353);
+    let cooked = |kind: u8| {
+        let bytes = [&[0, kind, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 8, 0][..], &question.bytes].concat();
+        Frame { at: MS, length: bytes.len() as u32, bytes }
+    };
+    let of = |rows: &Rows| (rows.of(ExchangeKind::NoReply).len(), rows.of(ExchangeKind::Unanswered).len());
+    assert_eq!(of(&sniffed(&[(link::ETHERNET, to([0xff; 6], &question))])), (1, 0));
+    assert_eq!(of(&sniffed(&[(link::LINUX_SLL, cooked(1))])), (1, 0));
+    assert_eq!(of(&sniffed(&[(link::ETHERNET, to([2, 0, 0, 0, 0, 9], &question))])), (0, 1));
+    assert_eq!(of(&sniffed(&[(link::LINUX_SLL, cooked(0))])), (0, 1));
+}
+
+#[test]
+fn a_question_for_an_address_fails_nobody() {
+    // DHCP: a host without an address asks all servers, and one of them answers all hosts
+    let message = |kind: u8| {
+        let mut bytes = vec![0u8; 240];
+        bytes[..4].copy_from_slice(&[kind, 1, 6, 0]);
+        bytes[4..8].copy_from_slice(b"\x39\x03\xf3\x26");
+        bytes[236..].copy_from_slice(&[99, 130, 83, 99]);
+        bytes.extend([53, 1, kind, 255]);
+        bytes
+    };
+    let all = [255; 4];
+    let frames = [
+        udp(MS, ([0; 4], 68), (all, 67), &message(1), 1),
+        udp(2 * MS, ([10, 0, 0, 1], 67), (all, 68), &message(2), 2),
+        udp(3 * MS, ([0; 4], 68), (all, 67), &message(1), 3),
+    ];
+    let rows = sniff(&frames);
+    let failed = [ExchangeKind::Unanswered, ExchangeKind::Open].map(|what| rows.of(what).len());
+    assert_eq!((failed, rows.defects.len()), ([0, 0], 0), "{:?} {:?}", rows.lines(), rows.defects);
+    assert_eq!(rows.last_flows().len(), 2, "both are told");
 }

@@ -45,9 +45,9 @@ pub struct SpanView {
     /// A whole reply was sent to it.
     #[serde(skip)]
     pub has_replied: bool,
-    /// When its caller had the answer, by the clock of `host`.
+    /// When its caller had the answer, after the root's begin, ns.
     #[serde(skip)]
-    pub heard_ns: Option<u64>,
+    pub heard_ns: Option<i64>,
     /// Begin (host's monotonic ns).
     pub start_ns: u64,
     /// End.
@@ -216,7 +216,7 @@ impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Aroun
             reset: e.is(ExchangeFlag::Reset),
             left_ns: (e.client.left.0 != 0).then(|| e.client.left.0.saturating_sub(t.start.0)),
             has_replied: e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::OneWay),
-            heard_ns: s.caller.as_ref().filter(|c| c.host == t.host).map(|c| c.exchange.reply.ended.0),
+            heard_ns: s.caller.as_ref().map(|c| self.offset(c.host, c.exchange.reply.ended)),
             start_ns: t.start.0,
             end_ns: t.end.0,
             offset_ns: self.offset(t.host, t.start),

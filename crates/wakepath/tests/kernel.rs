@@ -65,5 +65,7 @@ mod tls;
 mod tls_older;
 #[path = "kernel/tls_postgres.rs"]
 mod tls_postgres;
+#[path = "kernel/tunnel.rs"]
+mod tunnel;
 #[path = "kernel/waits.rs"]
 mod waits;

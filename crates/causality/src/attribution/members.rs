@@ -300,6 +300,12 @@ impl Facts<'_> {
         }
     }
 
+    /// The request, where there is one alone.
+    pub(super) fn only(&self, candidates: &Candidates) -> Option<ExId> {
+        let in_set = candidates.set.and_then(|scope| self.members(scope).iter().next());
+        candidates.few.first().or(in_set).copied().filter(|_| self.count(candidates) == 1)
+    }
+
     /// How many requests.
     pub(super) fn count(&self, candidates: &Candidates) -> usize {
         candidates.few.len() + candidates.set.map_or(0, |scope| self.members(scope).len())

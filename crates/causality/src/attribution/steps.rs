@@ -71,7 +71,11 @@ impl<F: Finished> Attribution<'_, F> {
     fn lacks(&mut self, parent: Parent, candidates: &Candidates, what: RequestFlag) {
         match parent {
             Parent::Of(x, _) => self.facts.state_mut(x).request.flags.add(what),
-            _ => self.facts.doubt_unseen(candidates),
+            // that borders are not known is so whoever asked: where one request alone may have, no other one is why it is not whole
+            _ => match self.facts.only(candidates).filter(|_| what == RequestFlag::Unclear) {
+                Some(x) => self.facts.state_mut(x).request.flags.add(what),
+                None => self.facts.doubt_unseen(candidates),
+            },
         }
     }
 

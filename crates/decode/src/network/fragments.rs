@@ -95,6 +95,8 @@ impl Datagram {
     pub(super) fn walk(&self) -> Walk<'_> {
         Walk {
             reason: "",
+            // what comes in fragments is no question to all
+            to_all: false,
             bytes: &self.bytes,
             wire: self.length,
             at: self.at,

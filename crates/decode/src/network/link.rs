@@ -29,6 +29,15 @@ pub(crate) const FAMILY_IP4: u16 = 2;
 /// Address family of IPv6, as in rows.
 pub(crate) const FAMILY_IP6: u16 = 10;
 
+/// Whether an address is a group's (RFC 5771, RFC 4291 §2.7), or that of all that are near (RFC 919).
+pub(crate) fn is_to_all(family: u16, address: &[u8; 16]) -> bool {
+    match family {
+        FAMILY_IP4 => address[0] & 0xf0 == 0xe0 || address[..4] == [0xff; 4],
+        FAMILY_IP6 => address[0] == 0xff,
+        _ => false,
+    }
+}
+
 /// What the innermost IP packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inner<'a> {
@@ -54,6 +63,8 @@ pub(crate) struct Inner<'a> {
     pub payload_length: u32,
     /// Why nobody looks into it, empty where somebody may.
     pub reason: &'static str,
+    /// The frame around it was sent to all that are near.
+    pub to_all: bool,
 }
 
 impl Inner<'static> {
@@ -74,6 +85,7 @@ impl Inner<'static> {
             payload: &[],
             payload_length: wire_bytes,
             reason: unread.what,
+            to_all: false,
         }
     }
 }
@@ -182,12 +194,14 @@ pub(super) struct Walk<'a> {
     pub headers: u32,
     /// Why nobody looks into what is left, empty where somebody may.
     pub reason: &'static str,
+    /// The innermost frame was sent to all that are near.
+    pub to_all: bool,
 }
 
 impl<'a> Walk<'a> {
     fn new(bytes: &'a [u8], wire: u32, at: MonoNs) -> Walk<'a> {
         let ip = Ip { family: 0, src: [0; 16], dst: [0; 16], protocol: 0, id: u32::MAX, wire_bytes: 0 };
-        Walk { bytes, wire, at, tunnel: 0, ip, headers: 0, reason: "" }
+        Walk { bytes, wire, at, tunnel: 0, ip, headers: 0, reason: "", to_all: false }
     }
 
     /// The next `N` bytes, which stay.
@@ -232,6 +246,7 @@ impl<'a> Walk<'a> {
             payload: self.bytes,
             payload_length: self.wire,
             reason: self.reason,
+            to_all: self.to_all,
         }
     }
 }
@@ -321,6 +336,7 @@ impl Link {
             layer = match layer {
                 Layer::Ethernet => {
                     let header: &[u8; 14] = walk.next()?;
+                    walk.to_all = header.starts_with(&[0xff; 6]);
                     Layer::Type(u16::from_be_bytes([header[12], header[13]]))
                 }
                 Layer::Type(number) => ether::inside(number, &mut walk)?,
@@ -360,6 +376,9 @@ fn tell(done: Result<(), Stop>, at: MonoNs, wire: u32, counts: &mut Counts) {
     }
 }
 
+/// What a cooked capture calls a frame that was sent to all that are near (pcap-linktype(7), LINUX_SLL).
+const SLL_BROADCAST: u8 = 1;
+
 /// Strips the headers that only captures have.
 fn link_layer(link: u32, walk: &mut Walk<'_>) -> Result<Layer, Stop> {
     match link {
@@ -375,10 +394,12 @@ fn link_layer(link: u32, walk: &mut Walk<'_>) -> Result<Layer, Stop> {
         }
         link::LINUX_SLL => {
             let header: &[u8; 16] = walk.next()?;
+            walk.to_all = header[..2] == [0, SLL_BROADCAST];
             Ok(Layer::Type(u16::from_be_bytes([header[14], header[15]])))
         }
         link::LINUX_SLL2 => {
             let header: &[u8; 20] = walk.next()?;
+            walk.to_all = header[10] == SLL_BROADCAST;
             Ok(Layer::Type(u16::from_be_bytes([header[0], header[1]])))
         }
         _ => Err(Stop::UnknownLink),

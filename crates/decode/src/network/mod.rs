@@ -25,6 +25,7 @@ pub use sniffed::{Sniffed, SnifferOptions};
 
 use crate::RowSink;
 use flows::Flows;
+pub(crate) use link::is_to_all;
 use link::{Counts, Link};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::MonoNs;

@@ -2,7 +2,7 @@
 
 use super::datagrams::Datagrams;
 use super::exchanges::Ending;
-use super::link::{FAMILY_IP4, Inner};
+use super::link::{Inner, is_to_all};
 use super::piece::Piece;
 use super::protocol_state::{About, ProtocolState, Side};
 use super::servers::{End, NONE, Servers, rank};
@@ -45,12 +45,9 @@ impl Key {
         self.ends.map(|end| end.0)
     }
 
-    /// One of its ends is a group (RFC 5771, RFC 4291 §2.7), or all that are near (RFC 919).
+    /// One of its ends is a group, or all that are near.
     fn is_to_all(&self) -> bool {
-        (0..2).map(|direction| self.address(direction)).any(|address| match self.family {
-            FAMILY_IP4 => address[0] & 0xf0 == 0xe0 || address[..4] == [0xff; 4],
-            _ => address[0] == 0xff,
-        })
+        (0..2).any(|direction| is_to_all(self.family, &self.address(direction)))
     }
 
     fn port(&self, direction: usize) -> u16 {
@@ -264,7 +261,8 @@ impl Flow {
             addresses: self.key.addresses(),
             side: &mut self.side,
             whole: true,
-            to_all: self.key.is_to_all(),
+            // a subnet's own address of this kind is known by who is near alone, as the frame says
+            to_all: inner.to_all || self.key.is_to_all(),
         };
         self.protocol_state.take(Piece { direction, pos, bytes, length, at: inner.at, ack: 0 }, &mut about, out);
         true

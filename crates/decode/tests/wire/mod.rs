@@ -165,6 +165,18 @@ pub fn udp(at: u64, from: ([u8; 4], u16), to: ([u8; 4], u16), payload: &[u8], id
     ip(at, 17, from.0, to.0, id, &bytes)
 }
 
+/// The same by IPv6.
+pub fn udp6(at: u64, from: ([u16; 8], u16), to: ([u16; 8], u16), payload: &[u8]) -> Frame {
+    let length = payload.len() as u16 + 8;
+    let mut bytes = vec![0x60, 0, 0, 0];
+    bytes.extend(length.to_be_bytes());
+    bytes.extend([17, 64]);
+    bytes.extend(from.0.iter().chain(&to.0).flat_map(|word| word.to_be_bytes()));
+    bytes.extend([from.1, to.1, length, 0].iter().flat_map(|word| word.to_be_bytes()));
+    bytes.extend(payload);
+    Frame { at, length: bytes.len() as u32, bytes }
+}
+
 /// The two ends of a connection, numbering what they send. `true` is the client.
 #[derive(Clone, Debug)]
 pub struct Tcp {

@@ -34,6 +34,11 @@ impl SpanView {
         let lacks_calls = !self.hole.is_empty() && self.hole != Gap::AfterRecording.name();
         if lacks_calls { self.self_ns } else { 0 }
     }
+
+    /// When it ends, after the root's begin (ns).
+    fn ends_at(&self) -> i64 {
+        self.offset_ns.saturating_add_unsigned(self.duration_ns)
+    }
 }
 
 impl ShowView {
@@ -67,6 +72,7 @@ impl ShowView {
         self.openings(&mut out, style);
         self.clients_left(&mut out, style);
         self.outlasting(&mut out, style);
+        self.displaced(&mut out, style);
         self.on_the_wire(&mut out);
         self.page_faults(&mut out);
         self.refusals(&mut out, style);
@@ -98,8 +104,7 @@ impl ShowView {
         for row in self.rows() {
             let s = &self.spans[row.start];
             let times = if row.len() > 1 { format!(" × {}", units::count(row.len() as u64)) } else { String::new() };
-            let late =
-                if s.parent.is_some() && s.offset_ns >= self.duration_ns as i64 { " (after the reply)" } else { "" };
+            let late = if self.is_late(s) { " (after the reply)" } else { "" };
             let asked = format!("{}{}{times} {}{late}", "  ".repeat(s.depth.min(12) as usize), s.service, s.asked);
             let tint = if s.failed == Some(true) || s.reset { Tint::Bad } else { Tint::Plain };
             let all = &self.spans[row.clone()];
@@ -137,7 +142,7 @@ impl ShowView {
                 && s.faults.is_none()
         };
         let is_again = |a: &SpanView, b: &SpanView| {
-            let what = |s: &SpanView| (s.parent, s.status, s.watched, s.offset_ns >= self.duration_ns as i64);
+            let what = |s: &SpanView| (s.parent, s.status, s.watched, self.is_late(s));
             let names = |s: &SpanView| (s.service.clone(), s.asked.clone(), s.evidence.clone());
             is_plain(a) && is_plain(b) && what(a) == what(b) && names(a) == names(b)
         };
@@ -202,14 +207,14 @@ impl ShowView {
         }
     }
 
-    /// What ends after the reply of who asked for it, on the same host: it lies beyond the request's bar, and nobody waited for it. By when
+    /// What ends after the reply of who asked for it: it lies beyond the request's bar, and nobody waited for it. By when
     /// its caller had the answer: a server that lost its processor right after it had sent that has a later end, which says nothing.
     fn outlasting(&self, out: &mut String, style: Style) {
         let mut head = "\nGoing on after the reply of who asked:\n";
         for s in self.spans.iter().filter(|s| s.left_ns.is_none()) {
             let asker = s.parent.and_then(|p| self.spans.iter().find(|a| a.span == p));
-            let Some(asker) = asker.filter(|a| a.host == s.host && a.has_replied) else { continue };
-            let after = s.heard_ns.unwrap_or(0).saturating_sub(asker.end_ns);
+            let (Some(asker), Some(heard)) = (asker.filter(|a| a.has_replied), s.heard_ns) else { continue };
+            let after = heard.saturating_sub(asker.ends_at()).max(0) as u64;
             if after <= SAME_NS {
                 continue;
             }
@@ -217,6 +222,44 @@ impl ShowView {
                 "{}: it ended {} after {} had replied, which did not wait for it.",
                 s.service,
                 units::duration(after),
+                asker.service
+            );
+            numbered(out, head, s, &text, Tint::Plain, style);
+            head = "";
+        }
+    }
+
+    /// Whether a call was made after the reply: not where its caller had the answer before, by whatever another host's clock says.
+    fn is_late(&self, s: &SpanView) -> bool {
+        let reply = self.duration_ns as i64;
+        s.parent.is_some() && s.offset_ns >= reply && s.heard_ns.is_none_or(|heard| heard >= reply)
+    }
+
+    /// What lies outside who asked for it, and nobody did so: on one host that does not happen, but clocks of two may say so.
+    fn displaced(&self, out: &mut String, style: Style) {
+        let mut head = "\nOutside who asked:\n";
+        for s in &self.spans {
+            let Some(asker) = s.parent.and_then(|p| self.spans.iter().find(|a| a.span == p)) else { continue };
+            let before = asker.offset_ns.saturating_sub(s.offset_ns);
+            // where its caller had the answer earlier
+            let heard = s.heard_ns.filter(|_| asker.host != s.host).map_or(i64::MAX, |h| h.max(asker.ends_at()));
+            let after = s.ends_at().saturating_sub(heard);
+            let (what, by) = if before >= after { ("begin", before) } else { ("end", after) };
+            if by <= SAME_NS as i64 {
+                continue;
+            }
+            let why = match (asker.host == s.host, what) {
+                (true, _) => "its request was read together with earlier bytes, and when it came itself is not known.",
+                (false, "begin") => "the clocks of their hosts differ by at least that, and its place is not exact.",
+                (false, _) => {
+                    "its caller had the answer before, so the clocks of their hosts differ, and its place is not exact."
+                }
+            };
+            let side = if what == "begin" { "before" } else { "after" };
+            let text = format!(
+                "{}: it seems to {what} {} {side} {}: {why}",
+                s.service,
+                units::duration(by as u64),
                 asker.service
             );
             numbered(out, head, s, &text, Tint::Plain, style);
@@ -476,11 +519,11 @@ mod tests {
     /// It lost its processor right after it had sent its reply: its end is late, and its caller had the answer before.
     #[test]
     fn a_server_that_returns_late_from_its_reply_was_waited_for() {
-        let span = |n: u32, parent, end_ns, heard_ns| SpanView {
+        let span = |n: u32, parent, duration_ns, heard_ns| SpanView {
             span: n,
             parent,
             service: format!("service{n}"),
-            end_ns,
+            duration_ns,
             heard_ns,
             has_replied: true,
             ..SpanView::default()

@@ -202,3 +202,164 @@ fn peer(stream: &UnixStream) -> Result<u32> {
     }
     Ok(who.pid as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const NOBODY: u32 = 65534;
+
+    /// A temporary folder of nobody's, who may replace all in it, beside what is root's alone.
+    struct Place {
+        dir: tempfile::TempDir,
+        folder: PathBuf,
+        vault: PathBuf,
+    }
+
+    impl Place {
+        fn new() -> Result<Place> {
+            let dir = tempfile::tempdir()?;
+            std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755))?;
+            let (folder, vault) = (dir.path().join("tmp"), dir.path().join("vault"));
+            for path in [&folder, &vault] {
+                std::fs::create_dir(path)?;
+            }
+            chown(&folder, Some(NOBODY), Some(NOBODY))?;
+            for name in ["agent.jar", "said"] {
+                std::fs::write(vault.join(name), "root's")?;
+                std::fs::set_permissions(vault.join(name), PermissionsExt::from_mode(0o600))?;
+            }
+            Ok(Place { dir, folder, vault })
+        }
+
+        fn machine(&self, pid: u32) -> Result<Machine> {
+            Ok(Machine { pid, own: 7, uid: NOBODY, gid: NOBODY, folder: File::open(&self.folder)? })
+        }
+
+        /// Listens as the JVM does, and answers a command after it did this to the folder that was made for it.
+        fn answers(&self, mut attack: impl FnMut(&Path) + Send + 'static) -> Result<()> {
+            let socket = self.folder.join(".java_pid7");
+            let listener = UnixListener::bind(&socket)?;
+            chown(&socket, Some(NOBODY), Some(NOBODY))?;
+            let folder = self.folder.clone();
+            std::thread::spawn(move || {
+                while let Ok((mut stream, _)) = listener.accept() {
+                    let mut bytes = [0; 4096];
+                    let count = stream.read(&mut bytes).unwrap_or(0);
+                    let words = String::from_utf8_lossy(&bytes[..count]).into_owned();
+                    let made = words.split('\0').find_map(|w| w.strip_prefix("/tmp/")?.split('/').next());
+                    attack(&folder.join(made.unwrap_or("none")));
+                    let _ = stream.write_all(b"0\nreturn code: 0\n");
+                }
+            });
+            Ok(())
+        }
+
+        fn is_intact(&self, after: &str) -> Result<()> {
+            let mut all = Vec::new();
+            for entry in std::fs::read_dir(&self.vault)? {
+                let entry = entry?;
+                let about = entry.metadata()?;
+                let owner = std::os::unix::fs::MetadataExt::uid(&about);
+                all.push((entry.file_name(), owner, about.permissions().mode() & 0o777, std::fs::read(entry.path())?));
+            }
+            all.sort();
+            let whole = |name: &str| (name.into(), 0, 0o600, b"root's".to_vec());
+            assert_eq!(all, ["agent.jar", "said"].map(whole), "{after}");
+            assert_eq!(std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&self.vault)?), 0, "{after}");
+            Ok(())
+        }
+    }
+
+    /// At each place where root makes or reads a file in the JVM's folder, its user has put something else there meanwhile.
+    #[test]
+    fn a_folder_that_its_user_swaps_leads_to_nothing_that_is_roots() -> Result<()> {
+        // SAFETY: has no conditions.
+        if unsafe { libc::geteuid() } != 0 {
+            println!("skipped: only root attaches to what is another user's");
+            return Ok(());
+        }
+        type Attack = fn(&Path, &Path) -> std::io::Result<()>;
+        let attacks: [(&str, Attack); 6] = [
+            ("its answer is a link", |made, vault| symlink(vault.join("said"), made.join("said"))),
+            ("its answer is another name of a file", |made, vault| {
+                std::fs::hard_link(vault.join("said"), made.join("said"))
+            }),
+            ("its answer is a pipe", |made, _| {
+                let path = std::ffi::CString::new(made.join("said").into_os_string().into_encoded_bytes())?;
+                // SAFETY: a path that ends, and no memory is written.
+                if unsafe { libc::mkfifo(path.as_ptr(), 0o666) } == 0 {
+                    Ok(())
+                } else {
+                    Err(std::io::Error::last_os_error())
+                }
+            }),
+            ("the agent is a link", |made, vault| {
+                std::fs::remove_file(made.join("agent.jar"))?;
+                symlink(vault.join("agent.jar"), made.join("agent.jar"))
+            }),
+            ("the folder is a link", |made, vault| {
+                std::fs::rename(made, made.with_extension("old"))?;
+                symlink(vault, made)
+            }),
+            ("the folder is another one", |made, vault| {
+                std::fs::rename(made, made.with_extension("old"))?;
+                std::fs::create_dir(made)?;
+                symlink(vault.join("said"), made.join("said"))
+            }),
+        ];
+        for (name, attack) in attacks {
+            let place = Place::new()?;
+            let vault = place.vault.clone();
+            place.answers(move |made| attack(made, &vault).unwrap_or_else(|e| panic!("{name}: {e}")))?;
+            let said = place.machine(std::process::id())?.load(b"agent", "begin");
+            assert!(!format!("{said:?}").contains("root's"), "{name}: {said:?}");
+            place.is_intact(name)?;
+        }
+        Ok(())
+    }
+
+    /// The same while the folder is being made, by somebody who swaps it as soon as it is there.
+    #[test]
+    fn a_folder_that_is_swapped_as_it_is_made_is_not_written_to() -> Result<()> {
+        // SAFETY: has no conditions.
+        if unsafe { libc::geteuid() } != 0 {
+            println!("skipped: only root attaches to what is another user's");
+            return Ok(());
+        }
+        let place = Place::new()?;
+        place.answers(|_| {})?;
+        let (machine, is_over) = (place.machine(std::process::id())?, AtomicBool::new(false));
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    for made in std::fs::read_dir(&place.folder).into_iter().flatten().flatten() {
+                        let path = made.path();
+                        let is_ours = made.file_type().is_ok_and(|t| t.is_dir()) && path.extension().is_none();
+                        if is_ours && std::fs::rename(&path, path.with_extension("old")).is_ok() {
+                            let _ = symlink(&place.vault, &path);
+                        }
+                    }
+                }
+            });
+            for _ in 0..50 {
+                let said = machine.load(b"agent", "begin");
+                assert!(!format!("{said:?}").contains("root's"), "{said:?}");
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        place.is_intact("being swapped")?;
+        // what asks for the socket is there already, and leads elsewhere
+        std::fs::remove_file(place.folder.join(".java_pid7"))?;
+        symlink(place.vault.join("new"), place.folder.join(".attach_pid7"))?;
+        // nobody has so high a number
+        assert!(place.machine(i32::MAX as u32)?.load(b"agent", "begin").is_err());
+        place.is_intact("asking for the socket")?;
+        drop(place.dir);
+        Ok(())
+    }
+}

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wakepath_model::ids::TaskId;
-use wakepath_model::rows::{EndedBy, OpKind, OpRow, RangeHow, Side, op_flag};
+use wakepath_model::rows::{EndedBy, MessageRole, OpKind, OpRow, RangeHow, Side, op_flag};
 
 fn push(ring: &mut IoUring, e: squeue::Entry) {
     // SAFETY: the buffers of every entry live until its completion, which is waited for.
@@ -104,6 +104,47 @@ fn a_rings_workers_move_bytes_of_the_process() {
         exchange_by(&mut ring, &a, &b, |e| e.flags(squeue::Flags::ASYNC));
         let pair = (ids(&a), ids(&b));
         check_ring(backend, &rec.stop(), pair, (&[3, 5], &[3, 5]));
+    }
+}
+
+/// A server that reads requests and writes replies by a ring alone: what it says is not read there, and nothing is made up of it. The
+/// other end tells.
+#[test]
+fn what_is_said_over_a_ring_is_read_at_its_other_end_alone() {
+    const REQUEST: &[u8] = b"GET /by-a-ring HTTP/1.1\r\nHost: shop\r\n\r\n";
+    const REPLY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let Ok(mut ring) = IoUring::new(8) else {
+        return skip("this kernel gives no io_uring");
+    };
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
+        let (client, server) = tcp_pair();
+        let mut buffer = [0u8; 256];
+        for _ in 0..3 {
+            send_by("write", &client, REQUEST);
+            push(&mut ring, opcode::Recv::new(Fd(server.as_raw_fd()), buffer.as_mut_ptr(), 256).build());
+            assert_eq!(completed(&mut ring).0, REQUEST.len() as i32);
+            push(&mut ring, opcode::Send::new(Fd(server.as_raw_fd()), REPLY.as_ptr(), REPLY.len() as u32).build());
+            assert_eq!(completed(&mut ring).0, REPLY.len() as i32);
+            recv_by("read", &client, REPLY.len());
+        }
+        let (ends, trace) = ([ids(&client), ids(&server)], rec.stop());
+        let [asks, serves] = ends.map(|id| trace.flow(id));
+        let of = |flow, role| {
+            let all = trace.messages.iter().filter(|m| m.flow == flow && m.role == role);
+            all.map(|m| (trace.text(m.verb), trace.text(m.target), m.status)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(asks, MessageRole::Request), [("GET", "/by-a-ring", 0); 3], "{backend}");
+        assert_eq!(of(asks, MessageRole::Reply), [("", "", 200); 3], "{backend}");
+        assert_eq!(trace.messages.iter().filter(|m| m.flow == serves).count(), 0, "{backend}");
+        if backend != "syscalls" {
+            // each with its place, so that both ends are one exchange
+            let sent: u64 = trace.moved(asks, OpKind::Send).iter().map(|o| o.result as u64).sum();
+            assert_eq!(by_ring(&trace, &trace.moved(serves, OpKind::Recv)), [REQUEST.len() as i32; 3], "{backend}");
+            assert_eq!(sent, 3 * REQUEST.len() as u64, "{backend}");
+        }
     }
 }
 
@@ -412,5 +453,38 @@ fn a_wait_ended_by_a_packet_in_a_thread_of_the_kernel_is_the_packets() {
         assert!(slept.contains(&(EndedBy::Socket, flow.0)), "{backend}: {slept:?}");
         assert!(slept.iter().all(|w| w.0 != EndedBy::Task), "{backend}: no packet is the thread's doing: {slept:?}");
         drop(ns);
+    }
+}
+
+/// What interrupts leave to it wakes ksoftirqd, on the way out of one: not the task that happened to run.
+#[test]
+fn a_thread_that_serves_interrupts_was_woken_by_no_task() {
+    for backend in BACKENDS {
+        let Some(rec) = record_as(backend, &["--all"]) else {
+            continue;
+        };
+        // more packets than a softirq does at once
+        let floods: Vec<_> = (0..2)
+            .map(|_| {
+                std::thread::spawn(|| {
+                    let [from, to] = [0; 2].map(|_| std::net::UdpSocket::bind("127.0.0.1:0").expect("a port"));
+                    from.connect(to.local_addr().expect("bound")).expect("it is there");
+                    let until = now_ns() + 500_000_000;
+                    while now_ns() < until {
+                        let _ = from.send(&[0; 64]);
+                    }
+                })
+            })
+            .collect();
+        floods.into_iter().for_each(|f| f.join().expect("it ends"));
+        let trace = rec.stop();
+        let serves =
+            |task: TaskId| trace.tasks.iter().any(|t| t.task == task && trace.text(t.comm).starts_with("ksoftirqd/"));
+        let slept = trace.waits.iter().filter(|w| w.state != 0 && w.cause != EndedBy::Open && serves(w.task));
+        let causes: Vec<EndedBy> = slept.map(|w| w.cause).collect();
+        if causes.is_empty() {
+            skip(&format!("{backend}: ksoftirqd was not needed"));
+        }
+        assert!(causes.iter().all(|c| *c != EndedBy::Task), "{backend}: {causes:?}");
     }
 }
