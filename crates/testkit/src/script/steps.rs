@@ -105,8 +105,7 @@ impl Player {
             ("loses", ["borders", flow]) => {
                 let f = self.flow_of(flow)?;
                 let end = [f.client, f.server].into_iter().flatten().find(|end| end.0 == host);
-                let (_, end) = end.ok_or("this end is not watched")?;
-                let flow = f.pipes.unwrap_or(end);
+                let flow = f.pipes.unwrap_or(end.ok_or("this end is not watched")?.1);
                 self.out.hosts[host].loses_borders(at, flow);
                 Ok(())
             }
