@@ -12,6 +12,7 @@ mod messages;
 mod opening;
 mod record;
 mod refusals;
+mod said;
 mod turns;
 
 use crate::process::ProcessId;

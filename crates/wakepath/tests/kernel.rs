@@ -67,5 +67,7 @@ mod tls_older;
 mod tls_postgres;
 #[path = "kernel/tunnel.rs"]
 mod tunnel;
+#[path = "kernel/uvloop.rs"]
+mod uvloop;
 #[path = "kernel/waits.rs"]
 mod waits;

@@ -10,8 +10,8 @@
 //! written to either, or to a pair whose other end is not recorded, may be a call ([`Moved::Unfollowed`]). Where nothing ever comes back
 //! no task waits for an answer, and it is none.
 
-use super::lanes::{Said, Skew};
 use super::record::Side;
+use super::said::{Lane, Said, Skew};
 use super::{Engine, Steps};
 use crate::process::ProcessId;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -31,9 +31,6 @@ const OWN_TURN: u32 = 4;
 /// How far the makers of a process are looked for.
 const MAKERS_MAX: usize = 16;
 const AF_UNIX: u16 = 1;
-
-/// A lane: the pipe, or the socket that receives.
-pub(super) type Lane = u64;
 
 /// Who uses one end of a lane.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

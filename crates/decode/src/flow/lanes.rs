@@ -22,19 +22,19 @@ impl Flow {
         let mut begun = if goes_on { std::mem::take(&mut listening.begun) } else { Vec::new() };
         let begun_at = moved.start - begun.len() as u64;
         begun.extend_from_slice(head);
-        match recognise(Transport::Stream, None, &begun, (0, 0), &mut Likely::default()) {
-            Verdict::Protocol(protocol @ Protocol::JsonRpc, dir) => {
-                self.know(id, at, protocol, dir, true, sink);
-                self.read(id, at, true, begun_at..moved.end, &begun, sink);
-            }
-            Verdict::NeedMore if head.len() as u64 == moved.end - moved.start && begun.len() <= super::BEGUN_MAX => {
-                (listening.begun, listening.begun_at) = (begun, begun_at);
-            }
-            _ if listening.writes < WRITES => listening.writes += 1,
-            _ => {
-                self.state = ProtocolState::Opaque;
-                sink.quiet(id);
-            }
+        let verdict = recognise(Transport::Stream, None, &begun, (0, 0), &mut Likely::default());
+        if let Verdict::Protocol(protocol @ Protocol::JsonRpc, dir) = verdict {
+            self.know(id, at, protocol, dir, true, sink);
+            return self.read(id, at, true, begun_at..moved.end, &begun, sink);
+        }
+        if listening.writes == WRITES {
+            self.state = ProtocolState::Opaque;
+            return sink.quiet(id);
+        }
+        listening.writes += 1;
+        let is_whole = head.len() as u64 == moved.end - moved.start && begun.len() <= super::BEGUN_MAX;
+        if verdict == Verdict::NeedMore && is_whole {
+            (listening.begun, listening.begun_at) = (begun, begun_at);
         }
     }
 
@@ -67,7 +67,7 @@ mod tests {
             rows.tables()
         };
         assert_eq!(write(b"GET / HTTP/1.1\r\n\r\n"), []);
-        assert_eq!(write(b"Content-Length: 40\r\n\r\n"), []);
+        assert_eq!(write(b"Content-Length: 41\r\n\r\n"), []);
         assert_eq!(write(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\"    }"), [Table::FlowNote, Table::Message]);
         assert_eq!(write(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":2}\n"), [Table::Message]);
     }

@@ -104,9 +104,9 @@ impl Player {
             ("sends" | "reads", [what @ ("frames" | "push"), flow]) => self.frames(step, flow, verb == "sends", what),
             ("loses", ["borders", flow]) => {
                 let f = self.flow_of(flow)?;
-                let mut ends = [f.client, f.server].into_iter().flatten();
-                let (_, end) = ends.find(|end| end.0 == host).ok_or("this end is not watched")?;
-                self.out.hosts[host].loses_borders(at, f.pipes.unwrap_or(end));
+                let end = [f.client, f.server].into_iter().flatten().find(|end| end.0 == host);
+                let flow = f.pipes.unwrap_or(end.ok_or("this end is not watched")?.1);
+                self.out.hosts[host].loses_borders(at, flow);
                 Ok(())
             }
             ("ends", []) => {
