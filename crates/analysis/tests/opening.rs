@@ -1,6 +1,13 @@
 //! To whose account the time goes in which a connection comes about.
 
+use wakepath_analysis::critical_path::critical_path;
+use wakepath_analysis::flame::flame;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::selection::Selection;
+use wakepath_analysis::service_map::service_map;
 use wakepath_analysis::spans::lay_out;
+use wakepath_analysis::why::Recording;
+use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::rows::Event;
 use wakepath_testkit::recording::Cuts;
@@ -108,4 +115,57 @@ flow e A E
     wakepath_causality::reconstruct(&folder, take, |_, _, _, _| {});
     assert!(parts.iter().any(|(own, ..)| *own > 700_000), "it worked on: {parts:?}");
     assert!(parts.iter().all(|(_, before, whole)| before <= whole), "{parts:?}");
+}
+
+/// A call goes on after the reply of the request that it was made for; the critical path of that, which `why` and flame graphs sum, ends
+/// with the reply, so no part of it is larger than the whole.
+#[test]
+fn what_is_done_after_the_reply_is_in_no_critical_path() {
+    const SCRIPT: &str = "
+task A app
+task D db
+flow c - A
+flow d A D
+100 A takes r1 c
+101 A asks q1 d for r1
+103 D takes q1
+172 A answers r1
+1960 D answers q1
+1970 A hears q1
+2000 A takes r2 c
+2010 A asks q2 d for r2
+2020 D takes q2
+2040 D answers q2
+2050 A hears q2
+2060 A answers r2
+";
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = play(SCRIPT).expect("the script").write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let index = Index::open(&folder, &dirs).expect("an index");
+    let names = Names::read(&folder);
+    let (mut whole, mut after) = (0u128, 0);
+    let take = |r: wakepath_causality::path::Request| {
+        let timed = lay_out(&r);
+        let mut told = 0;
+        critical_path(&folder, &index, &r).drain(&mut |s| {
+            assert!(s.from >= index.common(s.host, timed[0].start) && s.to <= index.common(s.host, timed[0].end));
+            told += s.duration_ns();
+        });
+        assert_eq!(told, timed[0].duration_ns(), "{timed:#?}");
+        whole += u128::from(told);
+        after += timed.iter().map(|t| t.after_ns).sum::<u64>();
+    };
+    wakepath_causality::reconstruct(&folder, take, |_, _, _, _| {});
+    assert!(after > 1_700_000, "a call goes on after the reply: {after}");
+    let recording = Recording { folder: &folder, index: &index, names: &names };
+    let (flame, _) = flame(&recording, &Selection::default(), false);
+    assert_eq!((flame.requests, flame.elapsed_ns), (2, whole), "{flame:#?}");
+    assert_eq!(flame.stacks.values().map(|t| t.ns).sum::<u128>(), whole, "{flame:#?}");
+    // the map tells of each service's calls what they took there, whoever waited for that
+    let map = service_map(&folder, &names, None, &Selection::default());
+    for (name, s) in &map.services {
+        let longest = u128::from(s.calls.durations.max()) * u128::from(s.calls.durations.count());
+        assert!(s.self_ns <= longest, "{name}: {s:#?}");
+    }
 }

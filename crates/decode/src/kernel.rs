@@ -330,11 +330,8 @@ impl KernelDecoder {
                 sink.unread_tls(o.tgid);
             }
         }
-        if self.payload == Payload::Heads
-            && !head.is_empty()
-            && !m.flow.is_in_clear()
-            && !(is_pipe && !m.flow.is_known())
-        {
+        let is_message = m.flow.is_known() || !is_pipe;
+        if self.payload == Payload::Heads && !head.is_empty() && !m.flow.is_in_clear() && is_message {
             sink.push_head(at, id, start, sent, head);
         }
     }

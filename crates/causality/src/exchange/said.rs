@@ -104,6 +104,7 @@ impl Said {
     pub(super) fn next(&mut self, lane: Lane) -> Option<MessageRow> {
         let read_to = self.moved.get(&lane)?[1];
         let is_read = |r: &MessageRow| if r.end == OPEN { r.start < read_to } else { r.end <= read_to };
-        self.unread.get_mut(&lane)?.pop_front_if(|r| is_read(r))
+        let unread = self.unread.get_mut(&lane)?;
+        unread.front().is_some_and(is_read).then(|| unread.pop_front())?
     }
 }
