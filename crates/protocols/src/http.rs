@@ -160,20 +160,23 @@ impl<const N: usize> Heading<N> {
     }
 }
 
-/// Whether a target asks to wait for a change: a watch of Kubernetes or etcd 2, or a blocking query of Consul (`index` with `wait`).
+/// Whether a target asks to wait for a change: a watch of Kubernetes, or a blocking query of Consul (`index` with `wait`). Below their paths
+/// alone: elsewhere a parameter of such a name may ask for work.
 fn is_long_poll(target: &[u8]) -> bool {
     let Some(at) = target.iter().position(|&b| b == b'?') else { return false };
-    let (mut has_index, mut has_wait) = (false, false);
-    for field in target[at + 1..].split(|&b| b == b'&') {
-        match field {
-            b"watch=true" | b"watch=1" | b"wait=true" => return true,
-            _ => {
+    let mut fields = target[at + 1..].split(|&b| b == b'&');
+    match target {
+        [b'/', b'a', b'p', b'i', b'/' | b's', ..] => fields.any(|f| matches!(f, b"watch=true" | b"watch=1")),
+        [b'/', b'v', b'1', b'/', ..] => {
+            let (mut has_index, mut has_wait) = (false, false);
+            for field in fields {
                 has_index |= field.starts_with(b"index=");
                 has_wait |= field.starts_with(b"wait=");
             }
+            has_index && has_wait
         }
+        _ => false,
     }
-    has_index && has_wait
 }
 
 /// `00-<32 hex>-<16 hex>-<2 hex>` (W3C Trace Context, 3.2); ids of zeros are invalid there.

@@ -33,7 +33,9 @@ impl<S: Steps> Engine<S> {
             self.end_of_channel(end, lane, r.at);
         }
         self.message(&MessageRow { flow: part.writer, role, flags, ..*r });
-        self.channels.said.tells(lane, MessageRow { flow: part.reader, sent: 0, role, flags, ..*r });
+        if !self.channels.said.tells(lane, MessageRow { flow: part.reader, sent: 0, role, flags, ..*r }) {
+            self.goes_unseen_by(part.reader, r.at);
+        }
         self.has_read(lane, r.at);
     }
 
@@ -79,16 +81,21 @@ impl<S: Steps> Engine<S> {
         let Some(part) = part else { return true };
         let ep = self.eps.at(part.writer, r.at);
         ep.traits.unframed = Some(r.at);
-        let [asker, reader] = [ep.requested.0, self.eps.at(part.reader, r.at).user()];
+        let asker = ep.requested.0;
         if asker != TaskId::UNKNOWN {
             self.went_unseen(asker, false, r.at);
         }
-        // a request that nobody knows may be worked on there
-        if reader != TaskId::UNKNOWN {
-            let process = self.steps.process_of(reader);
-            self.steps.unread(&self.xs, process, r.at);
-            self.steps.unclear(&self.xs, Side::Server, reader, r.at);
-        }
+        self.goes_unseen_by(part.reader, r.at);
         true
+    }
+
+    /// A request that nobody knows may be worked on at this end.
+    fn goes_unseen_by(&mut self, reader: EndpointId, at: MonoNs) {
+        let task = self.eps.at(reader, at).user();
+        if task != TaskId::UNKNOWN {
+            let process = self.steps.process_of(task);
+            self.steps.unread(&self.xs, process, at);
+            self.steps.unclear(&self.xs, Side::Server, task, at);
+        }
     }
 }

@@ -63,12 +63,14 @@ impl Said {
         self.moved.get(&lane).copied().unwrap_or_default()
     }
 
-    /// A message was written, which this is to its reader.
-    pub(super) fn tells(&mut self, lane: Lane, r: MessageRow) {
+    /// A message was written, which this is to its reader; false where too many wait to be read, and it is forgotten.
+    pub(super) fn tells(&mut self, lane: Lane, r: MessageRow) -> bool {
         let unread = self.unread.entry(lane).or_default();
-        if unread.len() < UNREAD_MAX {
+        let has_room = unread.len() < UNREAD_MAX;
+        if has_room {
             unread.push_back(r);
         }
+        has_room
     }
 
     /// The end of one was written; whether that is not read yet.
