@@ -308,6 +308,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
     fn dispute(&mut self, xs: &Slab, y: ExId, [x, before]: [ExId; 2]) {
         self.no_longer_outstanding(xs, y, before);
         self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::Ambiguous));
+        if let Some(proof) = self.proofs.get_mut(&y) {
+            (proof.outcome, proof.later) = (Outcome::Open(Gap::Ambiguous), None);
+        }
         let undelivered = [x, before].into_iter().filter(|&x| self.facts.is_undelivered(xs, x));
         self.facts.doubt(xs, y, Candidates::these(undelivered.collect()), false);
     }
