@@ -88,9 +88,17 @@ impl Bed {
         );
         self.cable("t");
         self.tool("ovs-vsctl", &["--timeout=120", "add-port", "way", "pt"]);
+        // an address of IPv6 that is added a second later makes the switch forget its neighbours
+        let _ = fs::write("/proc/sys/net/ipv6/conf/way/disable_ipv6", "1");
         self.tool("ip", &["addr", "add", "10.77.1.1/24", "dev", "way"]);
         self.tool("ip", &["link", "set", "way", "up"]);
         self.tool("ip", &["neigh", "add", REMOTE, "lladdr", "02:00:00:00:00:07", "dev", "way"]);
+        self.introduce_remote();
+    }
+
+    /// Tells the switch where [`REMOTE`] is. It forgets that whenever the addresses or the state of `way` change, asks for it
+    /// and drops what would go there: nobody answers.
+    pub fn introduce_remote(&self) {
         self.appctl(&["tnl/arp/set", "way", REMOTE, "02:00:00:00:00:07"]);
     }
 

@@ -71,21 +71,33 @@ impl Tap {
         .expect("it opens"))
     }
 
+    /// What comes within a time, in the first pieces that do.
+    pub fn what_comes(&mut self, within: Duration, before: usize) -> Vec<Came> {
+        let (mut came, end) = (Vec::new(), Instant::now() + within);
+        while came.is_empty() && Instant::now() < end {
+            self.poll(Duration::from_millis(20), before, &mut came);
+        }
+        came
+    }
+
+    /// Adds our segments that came; how many packets did.
+    fn poll(&mut self, wait: Duration, before: usize, came: &mut Vec<Came>) -> usize {
+        let found = self.0.poll(wait, &mut |p| {
+            let (bytes, length) = (p.bytes.get(before..), (p.length as usize).saturating_sub(before));
+            if let Some(segment) = bytes.and_then(|b| Segment::parse(b, length)) {
+                came.push((segment, p.bytes.len() - before));
+            }
+        });
+        found.expect("it goes on")
+    }
+
     /// The first `count` that come, and what comes a little longer; two minutes at most. A tunnel has bytes before each frame.
     pub fn take(&mut self, count: usize, before: usize) -> Vec<Came> {
         let mut came = Vec::new();
         let end = Instant::now() + Duration::from_secs(120);
         loop {
             let seen = came.len() >= count;
-            let n = self
-                .0
-                .poll(Duration::from_millis(if seen { 60 } else { 20 }), &mut |p| {
-                    let (bytes, length) = (p.bytes.get(before..), (p.length as usize).saturating_sub(before));
-                    if let Some(segment) = bytes.and_then(|b| Segment::parse(b, length)) {
-                        came.push((segment, p.bytes.len() - before));
-                    }
-                })
-                .expect("it goes on");
+            let n = self.poll(Duration::from_millis(if seen { 60 } else { 20 }), before, &mut came);
             if n == 0 && (seen || Instant::now() > end) {
                 return came;
             }
