@@ -370,7 +370,6 @@ PLAIN_THREADS = {(KERNEL, clients): 95.0 for clients in (3, 10, 50)}
 DOWN_REDIS = {"REDIS": "redis", "DOWN": "plain"}
 NODE, CPYTHON = ["node", str(HAVE / "node/node_modules/pg")], [str(PYTHON)]
 GRPC, FPM = [*CPYTHON, str(VENV / "lib/python3*/site-packages/grpc")], ["nginx", "/usr/sbin/php-fpm[0-9]*"]
-AT_FIVE = {**ONE, (LIBRARY, 10): 90.0}
 
 
 def virtual(kind, version, clients, whole):
@@ -428,8 +427,8 @@ COVERAGE = {
     "http2-streams": Case(http2, ["nginx", *CPYTHON], streams(10)),
     "grpc": Case(grpc, GRPC, channel, whole=ONE),
     "node-redis": Case(node("shared", **DOWN_REDIS), [*NODE, "redis-server"], whole=ONE),
-    "node-timer": Case(node("timer", PG="database", DOWN="plain"), [*NODE, DATABASE], whole=AT_FIVE),
-    "node-pg": Case(node("pg", PG="database"), [*NODE, DATABASE], whole=AT_FIVE),
+    "node-timer": Case(node("timer", PG="database", DOWN="plain"), [*NODE, DATABASE], whole=ONE),
+    "node-pg": Case(node("pg", PG="database"), [*NODE, DATABASE], whole=ONE),
     "node-pools": Case(helped("pools", PG=Place.database, REDIS=Place.redis, DOWN=Place.plain),
                        [str(HAVE / "node/node_modules/knex"), "redis-server", DATABASE], clients=(1, 10, 50), vantages=(KERNEL,),
                        whole=ALL_SIZES),
@@ -450,7 +449,7 @@ COVERAGE = {
     "node-postgres": Case(helped("pipelined", PG=Place.database, DOWN=Place.plain),
                           [str(HAVE / "node/node_modules/postgres"), DATABASE], clients=(1, 10, 50), vantages=(KERNEL,),
                           whole={(KERNEL, 1): 99.0}),
-    "asyncpg": Case(asyncpg, [*CPYTHON, DATABASE], whole=AT_FIVE),
+    "asyncpg": Case(asyncpg, [*CPYTHON, DATABASE], whole=ONE),
     "puma-threads": Case(puma, ["puma", "redis-server", DATABASE], clients=(3, 10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
     "shared": Case(shared(), [], clients=(1, 10, 50), vantages=(KERNEL,), whole=FIRST),
     "shared-by-turns": Case(shared("one"), [], clients=(1, 10, 50), vantages=(KERNEL,), whole=ALL_SIZES),
