@@ -40,7 +40,7 @@ static __always_inline bool go_runs(struct pt_regs *regs, struct go_at *a, struc
 	if (!go_at(regs, a))
 		return false;
 	who->key = a->goroutine;
-	who->parent = user_word(GO_G(regs) + a->r->g_parent);
+	who->parent = go_parent(a->r, GO_G(regs));
 	who->runtime = RUNTIME_GO;
 	if (who->parent)
 		go_born(a->tgid, who, GO_G(regs), who->parent, a->now);

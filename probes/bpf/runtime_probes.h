@@ -61,7 +61,7 @@ static __always_inline int go_probe(struct pt_regs *regs, bool takes)
 	owner.at = GO_G(regs);
 	go_owns(&conn, &owner);
 	/* it may be another goroutine that first acts in its name */
-	parent = user_word(owner.at + r->g_parent);
+	parent = go_parent(r, owner.at);
 	if (parent)
 		go_born(tgid, &who, owner.at, parent, bpf_ktime_get_ns());
 	/* the writer of a connection that is older than the probes waits for what to write */
@@ -92,7 +92,7 @@ static __always_inline int go_makes(struct pt_regs *regs)
 	}
 	at = user_word(m + r->m_curg);
 	number = go_number(at, r);
-	maker = at ? go_birth(key.tgid, at, number, user_word(at + r->g_parent)) : 0;
+	maker = at ? go_birth(key.tgid, at, number, go_parent(r, at)) : 0;
 	key.of = GO_ARG1(regs) - r->g_sched;
 	made = go_birth_over(&key);
 	if (!made)
@@ -129,7 +129,7 @@ static __always_inline int go_ends(struct pt_regs *regs)
 	if (!who.key)
 		return 0;
 	now = bpf_ktime_get_ns();
-	go_born(key.tgid, &who, key.of, user_word(key.of + r->g_parent), now);
+	go_born(key.tgid, &who, key.of, go_parent(r, key.of), now);
 	if (!who.born_ns)
 		return 0;
 	told = reserve(this_cpu(), sizeof(*told), DROP_TASK, &position);

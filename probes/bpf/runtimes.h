@@ -99,6 +99,13 @@ static __always_inline u64 go_number(u64 at, struct wp_runtime *r)
 	return 0;
 }
 
+/* Who made the goroutine at `at`, as its runtime remembers. Up to Go 1.20 it does not: then only the probe that saw it made can tell. */
+#define GO_FORGOTTEN (~0ULL)
+static __always_inline u64 go_parent(struct wp_runtime *r, u64 at)
+{
+	return r->g_parent ? user_word(at + r->g_parent) : GO_FORGOTTEN;
+}
+
 /* The birth of a goroutine that is at `at`, if it was seen. `parent`: who made it as its runtime remembers, 0 where that was not asked:
  * then only of one that acted. */
 static __always_inline struct go_birth *go_birth(u32 tgid, u64 at, u64 goroutine, u64 parent)
@@ -106,7 +113,10 @@ static __always_inline struct go_birth *go_birth(u32 tgid, u64 at, u64 goroutine
 	struct owned_key key = { .tgid = tgid, .of = at };
 	struct go_birth *birth = bpf_map_lookup_elem(&go_births, &key);
 
-	if (!birth || (birth->goroutine ? birth->goroutine != goroutine : !parent || parent != birth->makers[0]))
+	if (!birth || (birth->goroutine && birth->goroutine != goroutine))
+		return 0;
+	/* that it did not act yet leaves open which one it is: memory of one that ended is used again */
+	if (!birth->goroutine && (!parent || (parent != GO_FORGOTTEN && parent != birth->makers[0])))
 		return 0;
 	return birth;
 }
@@ -116,6 +126,8 @@ static __always_inline void go_born(u32 tgid, struct wp_logical *who, u64 at, u6
 {
 	struct go_birth *birth = go_birth(tgid, at, who->key, parent);
 
+	if (who->parent == GO_FORGOTTEN)
+		who->parent = 0;
 	if (!birth || (!birth->goroutine && !tell_makers(tgid, RUNTIME_GO, birth->makers, birth->born_makers, now)))
 		return;
 	birth->goroutine = who->key;
@@ -155,13 +167,15 @@ static __always_inline bool go_task(struct task_struct *task, struct wp_runtime 
 	if (!at)
 		return false;
 	who->key = go_number(at, r);
-	who->parent = user_word(at + r->g_parent);
+	who->parent = go_parent(r, at);
 	if (user_word(m + r->m_procid) != own_number(task)) {
 		__sync_fetch_and_add(&r->refuted, 1);
 		return false;
 	}
 	if (r->is_marked && !polls && who->key && !go_behalf(task->tgid, who, now) && who->parent)
 		go_born(task->tgid, who, at, who->parent, now);
+	if (who->parent == GO_FORGOTTEN)
+		who->parent = 0;
 	return who->key != 0;
 }
 

@@ -4,7 +4,7 @@
 // with the item of who made them, go on with others' and end when there is nothing to do (burst). The other pools have four workers:
 // behind a channel without room (direct), whose items are plain numbers (ints), behind a goroutine that passes on what it gets
 // (passed), whose outcomes one goroutine gives to who waits for them (collected), and such that take two items and call once (batch).
-// All speak HTTP/2, too, and one asks by it (http2).
+// All speak HTTP/2, too, and one asks by it (http2): from Go 1.24 on.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 		panic(err)
 	}
 	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
-	panic((&http.Server{Handler: handle, Protocols: protocols(true)}).Serve(listener))
+	panic(server(handle).Serve(listener))
 }
 
 func name(r *http.Request) string { return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:] }
@@ -56,17 +56,6 @@ func askRaw(w io.Writer, name string) {
 }
 
 func client(w http.ResponseWriter, r *http.Request) { askClient(w, name(r)) }
-
-func protocols(http1 bool) *http.Protocols {
-	var all http.Protocols
-	all.SetHTTP1(http1)
-	all.SetUnencryptedHTTP2(true)
-	return &all
-}
-
-var clientOfHTTP2 = http.Client{Transport: &http.Transport{Protocols: protocols(false)}}
-
-func http2(w http.ResponseWriter, r *http.Request) { ask(&clientOfHTTP2, w, name(r)) }
 
 func askClient(w io.Writer, name string) { ask(http.DefaultClient, w, name) }
 

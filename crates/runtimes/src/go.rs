@@ -105,13 +105,13 @@ const CLIENTS_AND_SERVERS: [&[(Point, &str)]; 7] = [
 const CHANNELS: [(Point, &str); 3] =
     [(Point::GoGives, "runtime.send"), (Point::GoTakesUp, "runtime.recv"), (Point::GoCloses, "runtime.closechan")];
 
-/// Each at its function's first `push`, at which arguments are still in registers and which the kernel need not step through.
+/// Each where its function first changes the stack: arguments are still in registers there.
 pub(crate) fn probing(process: &Process) -> Option<Probing> {
     let program = &process.program;
     let functions = Functions::read(program)?;
     let probe = |name: &str| {
         let place = program.place(functions.find(name)?.address)?;
-        Some(place + first_push(&program.bytes_at(place)?)?)
+        Some(place + first_step(&program.bytes_at(place)?)?)
     };
     let all_of = |points: &[(Point, &str)]| {
         points.iter().map(|&(point, name)| Some((point, probe(name)?))).collect::<Option<Vec<_>>>()
@@ -122,17 +122,24 @@ pub(crate) fn probing(process: &Process) -> Option<Probing> {
     if let (Some(found), Some(rooms)) = (all_of(&CHANNELS), channels::rooms(program, &functions)) {
         places.extend(found.into_iter().chain(rooms));
     }
-    if let (Some(ready), Some(parks)) = (probe("runtime.ready"), waits::parks(program, &functions)) {
+    // where a lock is no reason of its own, what a goroutine waits for cannot be told
+    let locks_are_told = known(program).is_some_and(|numbers| numbers[COLUMNS - 1] != 0);
+    if let (true, Some(ready), Some(parks)) =
+        (locks_are_told, probe("runtime.ready"), waits::parks(program, &functions))
+    {
         places.push((Point::GoReadies, ready));
         places.extend(parks);
     }
     Some(Probing { file: format!("/proc/{}/exe", process.tgid).into(), places })
 }
 
-/// After the check for room on the stack. Anything else is not that function as it is known.
-fn first_push(code: &[u8; 32]) -> Option<u64> {
+/// Where a function's arguments are certain, and still in registers, after the check for room on the stack: at its `push`, which the kernel
+/// carries out itself, or up to Go 1.20 at `sub N,%rsp`, through which it may have to step the program. Anything else is not that function as it
+/// is known.
+fn first_step(code: &[u8; 32]) -> Option<u64> {
     let at = after_check(code)?;
-    code[at..].starts_with(&PUSH_MOV).then_some(at as u64)
+    let steps: [&[u8]; 3] = [&PUSH_MOV, &[0x48, 0x83, 0xec], &[0x48, 0x81, 0xec]];
+    steps.iter().any(|step| code[at..].starts_with(step)).then_some(at as u64)
 }
 
 /// How functions go on after that check, from Go 1.21 on.
@@ -156,6 +163,11 @@ fn after_check(code: &[u8; 32]) -> Option<usize> {
         [0x0f, 0x86] => Some(jump + 6),
         _ => None,
     }
+}
+
+/// What is known of a program's version.
+fn known(program: &Program) -> Option<[u32; COLUMNS]> {
+    offsets::of(OFFSETS, &version(&program.section(".go.buildinfo", NOTE_MAX)?)?)
 }
 
 /// `1.22.3`, out of the build's own note. Go 1.18 and later write it in one piece.
@@ -207,25 +219,29 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_placed_at_the_first_push_of_a_known_beginning_alone() {
+    fn a_probe_is_placed_at_the_first_step_of_a_known_beginning_alone() {
         let code = |begin: &[u8]| -> [u8; 32] { std::array::from_fn(|i| *begin.get(i).unwrap_or(&0x90)) };
         let short = [0x49, 0x3b, 0x66, 0x10, 0x76, 0x20, 0x55, 0x48, 0x89, 0xe5];
         let long = [
             0x4c, 0x8d, 0xa4, 0x24, 0x60, 0xfe, 0xff, 0xff, 0x4d, 0x3b, 0x66, 0x10, 0x0f, 0x86, 1, 2, 0, 0, 0x55, 0x48,
             0x89, 0xe5,
         ];
-        assert_eq!(first_push(&code(&short)), Some(6));
-        assert_eq!(first_push(&code(&long)), Some(18));
-        for (begin, spoilt) in [(&short[..], 4), (&short[..], 6), (&long[..], 9), (&long[..], 18)] {
+        // as Go 1.19 begins one with a large frame, and one with a small one
+        let large = [0x49, 0x3b, 0x66, 0x10, 0x76, 0x20, 0x48, 0x81, 0xec, 0xd0, 0, 0, 0];
+        let small = [0x49, 0x3b, 0x66, 0x10, 0x76, 0x20, 0x48, 0x83, 0xec, 0x50];
+        assert_eq!(first_step(&code(&short)), Some(6));
+        assert_eq!(first_step(&code(&long)), Some(18));
+        assert_eq!((first_step(&code(&large)), first_step(&code(&small))), (Some(6), Some(6)));
+        for (begin, spoilt) in [(&short[..], 4), (&short[..], 6), (&long[..], 9), (&long[..], 18), (&small[..], 8)] {
             let mut other = code(begin);
             other[spoilt] ^= 0x40;
-            assert_eq!(first_push(&other), None, "byte {spoilt}");
+            assert_eq!(first_step(&other), None, "byte {spoilt}");
         }
     }
 
     #[test]
     fn each_line_of_the_table_can_be_read() {
-        for minor in 21..=27 {
+        for minor in 18..=27 {
             assert!(offsets::of::<COLUMNS>(OFFSETS, &format!("1.{minor}.0")).is_some(), "1.{minor}");
         }
     }

@@ -62,9 +62,12 @@ func main() {
 		"runtime.waitReasonSelect", "runtime.waitReasonChanReceive", "runtime.waitReasonChanSend", "runtime.waitReasonSleep",
 		"runtime.waitReasonSyncCondWait", "runtime.waitReasonSyncMutexLock", "runtime.waitReasonSyncRWMutexRLock",
 		"runtime.waitReasonSyncRWMutexLock"}
+	// before Go 1.21, a goroutine does not remember which one made it; up to 1.19, a lock is no reason of its own
+	added := map[string]bool{"runtime.g.parentGoid": true, "runtime.waitReasonSyncMutexLock": true,
+		"runtime.waitReasonSyncRWMutexRLock": true, "runtime.waitReasonSyncRWMutexLock": true}
 	for _, field := range fields {
 		offset, known := found[field]
-		if !known {
+		if !known && (!added[field] || minor > "1.20") {
 			panic("nothing is called " + field)
 		}
 		fmt.Fprintf(os.Stdout, ",%d", offset)

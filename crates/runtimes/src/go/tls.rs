@@ -4,8 +4,8 @@
 //! uretprobe changes the return address, and Go moves stacks. A probe at each `ret` costs five times one at a call or at a branch, because the
 //! kernel steps the program through it.
 
+use super::first_step;
 use super::table::{Function, Functions};
-use super::{PUSH_MOV, after_check};
 use crate::TlsPoint;
 use crate::program::Program;
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic};
@@ -36,14 +36,6 @@ pub(crate) fn places(program: &Program) -> Option<Vec<(TlsPoint, u64)>> {
         places.push((TlsPoint::GoDecrypts, program.place(call.returned)?));
     }
     (is_known && !decrypted.is_empty()).then_some(places)
-}
-
-/// Where a function's arguments are certain, and still in registers: at its `push`, or up to Go 1.20 at `sub N,%rsp`, through which the kernel
-/// steps the program.
-fn first_step(code: &[u8; 32]) -> Option<u64> {
-    let at = after_check(code)?;
-    let steps: [&[u8]; 3] = [&PUSH_MOV, &[0x48, 0x83, 0xec], &[0x48, 0x81, 0xec]];
-    steps.iter().any(|step| code[at..].starts_with(step)).then_some(at as u64)
 }
 
 /// An instruction that calls a function, and one after it, at which all that the function returned is still in registers.
@@ -96,18 +88,6 @@ mod tests {
         // another way to go on than a condition
         assert_eq!(returned_after(b"\xeb\x10"), call(AT + 6));
         assert_eq!(returned_after(b""), call(AT + 6));
-    }
-
-    #[test]
-    fn arguments_are_certain_after_the_check_for_room() {
-        let code = |begin: &[u8]| -> [u8; 32] { std::array::from_fn(|i| *begin.get(i).unwrap_or(&0x90)) };
-        let check = [0x4c, 0x8d, 0x64, 0x24, 0xb0, 0x4d, 0x3b, 0x66, 0x10, 0x0f, 0x86, 1, 2, 0, 0];
-        let first_step = |next: &[u8]| first_step(&code(&[&check[..], next].concat()));
-        // push rbp; mov rbp, rsp; then as Go 1.19 begins it, with a large frame and with a small one
-        assert_eq!(first_step(b"\x55\x48\x89\xe5"), Some(15));
-        assert_eq!(first_step(b"\x48\x81\xec\xd0\x00\x00\x00"), Some(15));
-        assert_eq!(first_step(b"\x48\x83\xec\x50"), Some(15));
-        assert_eq!(first_step(b"\x48\x89\xc3"), None);
     }
 
     #[test]

@@ -34,8 +34,23 @@ pub fn built_by_go(source: &str, name: &str) -> Option<PathBuf> {
 pub fn built_by_go_with(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let own = root().join("target/venv/bin/go");
     let go = if own.exists() { own } else { "go".into() };
+    built_by(&go, source, name, flags)
+}
+
+/// A service, as an older Go builds it whose goroutines do not remember who made them: as Debian 12 has it. `None` (and why) where it is not
+/// there.
+pub fn service_of_older_go() -> Option<PathBuf> {
+    let go = Path::new("/usr/lib/go-1.19/bin/go");
+    if !go.exists() {
+        skip("no Go 1.19; remedy: apt-get install golang-1.19-go, where the distribution has it");
+        return None;
+    }
+    built_by(go, "testbeds/goroutines", "service-go-1.19", &["-ldflags=-s -w"])
+}
+
+fn built_by(go: &Path, source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let out = root().join("target/goroutines").join(name);
-    let built = Command::new(&go)
+    let built = Command::new(go)
         .args(["build", "-trimpath", "-o"])
         .arg(&out)
         .args(flags)
@@ -44,6 +59,7 @@ pub fn built_by_go_with(source: &str, name: &str, flags: &[&str]) -> Option<Path
         .env("GOTOOLCHAIN", "local")
         .env("GOCACHE", root().join("target/goroutines/cache"))
         .env("GOFLAGS", "-mod=mod")
+        .env_remove("GOROOT")
         .output();
     match built {
         Ok(o) => assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr)),
@@ -213,6 +229,26 @@ fn node_service(folder: &std::path::Path) -> Option<Vec<PathBuf>> {
 fn check_go(kind: &str, args: &[&str], calls_each: usize) {
     let Some(program) = service() else { return };
     check(&[program], kind, args, calls_each, RuntimeKind::Go);
+}
+
+/// Of Go 1.19: a handler's own calls without probes, those of net/http's client and of goroutines that it makes with them.
+#[test]
+fn goroutines_that_do_not_remember_their_maker_are_told_apart() {
+    let Some(program) = service_of_older_go() else { return };
+    check(std::slice::from_ref(&program), "raw", &[], 1, RuntimeKind::Go);
+    check(std::slice::from_ref(&program), "client", &["--runtimes=go"], 1, RuntimeKind::Go);
+    let found = recorded(std::slice::from_ref(&program), "made", &["--runtimes=go"], RuntimeKind::Go);
+    let Some(found) = found else { return };
+    assert!(found.values().all(|(calls, is_whole)| !is_whole || calls.len() == 2), "{found:?}");
+    let whole = found.values().filter(|(_, is_whole)| *is_whole).count();
+    assert!(whole * 2 > found.len(), "{whole} of {} complete", found.len());
+    for kind in ["workers", "direct"] {
+        let found = recorded(std::slice::from_ref(&program), kind, &["--runtimes=go-channels"], RuntimeKind::Go);
+        let Some(found) = found else { return };
+        assert!(found.values().all(|(calls, is_whole)| !is_whole || calls.len() == 1), "{kind}: {found:?}");
+        let whole = found.values().filter(|(_, is_whole)| *is_whole).count();
+        assert!(whole * 10 > found.len() * 8, "{kind}: {whole} of {} complete", found.len());
+    }
 }
 
 /// The service on CPython; `None` (and why) where that is none whose layout is known.
