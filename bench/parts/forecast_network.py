@@ -214,15 +214,39 @@ class Delay(Case):
 
     @contextlib.contextmanager
     def system(self, step):
-        threads = ("--workers", "1", "--worker-class", "gthread", "--threads", 16, "--keep-alive", 75)
         front, back = free_ports(2) if step else (self.front, self.back)
-        with Wire(self.place, self.delay_us // 2 if step else self.delay_us) as wire, contextlib.ExitStack() as stack:
+        delay_us = self.delay_us // 2 if step else self.delay_us
+        with Wire(self.place, delay_us) as wire, self.tiers(wire, front, back, "kept new") as load:
+            yield load
+
+    @contextlib.contextmanager
+    def tiers(self, wire, front, back, how):
+        """Both, with the calls that the first makes for each request, and the load on it."""
+        threads = ("--workers", "1", "--worker-class", "gthread", "--threads", 16, "--keep-alive", 75)
+        with contextlib.ExitStack() as stack:
             stack.enter_context(gunicorn(self.place, wire.b, back, *threads))
-            calls = {"CALLS": "kept new", "NEXT": f"{READER}:{back}"}
+            calls = {"CALLS": how, "NEXT": f"{READER}:{back}"}
             stack.enter_context(gunicorn(self.place, wire.a, front, *threads, **calls))
             flags = ("--connections", str(self.clients), "--mix", "/x=1")
             watch = ("--port", front, "--port", back)
             yield Load(f"http://127.0.0.1:{front}", self.place, *flags, watch=watch, prefix=wire.a.prefix)
 
 
-CASES = [Stream, Backlog, Delay]
+class KeepAlive(Delay):
+    """Two tiers with a delay between them, and a new connection for each call; then the calls are made on kept ones."""
+
+    name, number = "keep-alive", 30
+    bottleneck = r"7031"
+    front, back = 7030, 7031
+
+    def steps(self):
+        return [Step("connections kept", (f"drop gunicorn:{self.back} connect",))]
+
+    @contextlib.contextmanager
+    def system(self, step):
+        front, back = free_ports(2) if step else (self.front, self.back)
+        with Wire(self.place, self.delay_us) as wire, self.tiers(wire, front, back, "kept kept" if step else "new new") as load:
+            yield load
+
+
+CASES = [Stream, Backlog, Delay, KeepAlive]
