@@ -264,10 +264,11 @@ class Downstream(Held):
 class Pool(Trouble):
     """The application's pool has one connection, and a thread uses it."""
 
-    name, cause = "pool", "lock"
+    # a condition of the pool's: that it is a lock, nothing shows
+    name, cause = "pool", "futex"
 
     def is_slice(self, part):
-        return "lock" in (part["state"], part["wait"]) and not part["task"].startswith("redis")
+        return "futex" in (part["state"], part["wait"]) and not part["task"].startswith("redis")
 
     def is_where(self, difference):
         return is_of("gunicorn", difference) and difference["parts"][0]["is_own_thread"]

@@ -132,7 +132,7 @@ class Gc(Java):
     trigger, flags = "/gc", ("-Xmx300m", "-Dplatform=1")
 
     def is_slice(self, part):
-        return part["wait"] == "lock" and part["task"].split("/")[0].startswith(("GC Thread", "G1 ", "VM Thread"))
+        return part["wait"] == "futex" and part["task"].split("/")[0].startswith(("GC Thread", "G1 ", "VM Thread"))
 
     def is_where(self, difference):
         return self.is_here(difference)
@@ -147,7 +147,7 @@ class Pinned(Java):
     flags = ("-Djdk.virtualThreadScheduler.parallelism=8",)
 
     def is_slice(self, part):
-        return part["wait"] == "lock"
+        return part["wait"] == "futex"
 
     def is_where(self, difference):
         return self.is_here(difference)
