@@ -6,7 +6,8 @@ As in `foreign`, each is a function of a `Place` that starts servers in order an
 import glob
 import os
 
-from .foreign import ASYNCIO, CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON
+from .forecast import Quota
+from .foreign import ASYNCIO, CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON, go
 from .programs import free_port, run, server
 from .tiers import find, nginx_line, put
 
@@ -205,7 +206,17 @@ def cowboy(place):
     return place.start("cowboy", line, port, HOME=place.at, **env)
 
 
+def throttled(place):
+    """The Go service and what it asks on a twelfth of a processor: as slow as a host that many share, or an emulated one."""
+    port = go(place)
+    quota = place.stack.enter_context(Quota("foreign", 0.08))
+    for pid in place.pids:
+        quota.take(pid)
+    return port
+
+
 MORE = {
+    "go-throttled": ([str(HAVE / "go-service"), "redis-server", DATABASE], throttled),
     **{f"handed-{how}": ([str(SYSTEM_PYTHON)], handed(how)) for how in ("datagrams", "messages", "memory", "parent")},
     "beanstalkd": (["beanstalkd"], beanstalk),
     "rails": (["puma", "sidekiq", "redis-server", DATABASE, f"{GEMS}/rails-*"], rails),

@@ -1,6 +1,8 @@
 //! What `/proc` says of tasks: read once at the start and when an event names a task that no event introduced.
 
+use std::collections::HashSet;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 
 /// A task as `/proc` shows it.
@@ -215,6 +217,33 @@ pub fn build_id(tgid: u32, of: &Mapping) -> Option<String> {
     crate::elf::build_id(&head[..n]).map(|id| id.iter().map(|b| format!("{b:02x}")).collect())
 }
 
+/// Whether a process listens for connections, of TCP or of a UNIX socket.
+pub fn listens(tgid: u32) -> bool {
+    let Ok(open) = fs::read_dir(format!("/proc/{tgid}/fd")) else { return false };
+    let inode = |link: PathBuf| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok();
+    let own: HashSet<u64> = open.flatten().filter_map(|fd| inode(fs::read_link(fd.path()).ok()?)).collect();
+    let lines = |table: &str| {
+        let file = fs::File::open(format!("/proc/{tgid}/net/{table}")).ok();
+        file.map(BufReader::new).into_iter().flat_map(|f| f.lines().map_while(Result::ok)).skip(1)
+    };
+    // the kernel lists those that listen first: of all the others none is read
+    let of_tcp =
+        |table| lines(table).map_while(|l| listener(&l, 3, 9, |state| state == 0x0a)).any(|i| own.contains(&i));
+    let of_unix =
+        || lines("unix").filter_map(|l| listener(&l, 3, 6, |flags| flags & ACCEPTS != 0)).any(|i| own.contains(&i));
+    !own.is_empty() && (of_tcp("tcp") || of_tcp("tcp6") || of_unix())
+}
+
+/// The flag of UNIX sockets that listen, in `/proc/net/unix`.
+const ACCEPTS: u64 = 0x1_0000;
+
+/// The inode of a socket that listens, out of a line of `/proc/net/tcp` or `unix`: of that word, where another one says that it does.
+fn listener(line: &str, says: usize, inode: usize, does: impl Fn(u64) -> bool) -> Option<u64> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let is_one = u64::from_str_radix(words.get(says)?, 16).is_ok_and(does);
+    words.get(inode)?.parse().ok().filter(|_| is_one)
+}
+
 /// (process, its parent) of every process.
 pub fn parents() -> Vec<(u32, u32)> {
     numbers("/proc".into())
@@ -256,6 +285,26 @@ mod tests {
         let line = b"7 (a) b) S 1 7 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0";
         let s = parse_stat(line).unwrap();
         assert_eq!((s.comm.as_slice(), s.parent, s.start_ns, s.flags), (&b"a) b"[..], 1, 123_450_000_000, 4194304));
+    }
+
+    #[test]
+    fn who_listens_is_known_by_its_sockets() {
+        use std::os::linux::net::SocketAddrExt as _;
+        let me = std::process::id();
+        // other tests of this process may listen too: only that it is found is certain
+        let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a socket");
+        assert!(listens(me));
+        drop(tcp);
+        let name = std::os::unix::net::SocketAddr::from_abstract_name(format!("wakepath-{me}")).expect("a name");
+        let _unix = std::os::unix::net::UnixListener::bind_addr(&name).expect("a socket");
+        assert!(listens(me));
+        // a kernel thread has no files
+        assert!(!listens(2) && !listens(u32::MAX));
+        let established = "0: 0100007F:1F90 0100007F:A000 01 00000000:00000000 00:00000000 00000000 0 0 4242 1";
+        assert_eq!(listener(established, 3, 9, |s| s == 0x0a), None);
+        let listening = "0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4242 1";
+        assert_eq!(listener(listening, 3, 9, |s| s == 0x0a), Some(4242));
+        assert_eq!(listener("0: x", 3, 9, |_| true), None);
     }
 
     #[test]

@@ -39,7 +39,25 @@ fn layout(tgid: u32, probed: &[Probed]) -> Result<w::Runtime, Option<Unread>> {
     if probed.contains(&Probed::None) {
         return Err(None);
     }
-    let layout = wakepath_runtimes::of_process(tgid).ok_or(None)?.layout.map_err(Some)?;
+    with_marks(tgid, probed, wakepath_runtimes::of_process(tgid).ok_or(None)?.layout.map_err(Some)?)
+}
+
+/// The same, and whether it gets probes as soon as it listens.
+fn layout_and_prospect(tgid: u32, probed: &[Probed]) -> (Result<w::Runtime, Option<Unread>>, bool) {
+    if !probed.contains(&Probed::Services) {
+        return (layout(tgid, probed), false);
+    }
+    match wakepath_runtimes::of_process(tgid).ok_or(None).and_then(|r| r.layout.map_err(Some)) {
+        Ok(read) => {
+            let found = with_marks(tgid, probed, read);
+            let has_probes = found.is_ok_and(|l| l.is_marked != 0);
+            (found, !has_probes && Probed::Auto.is_for(tgid, &read))
+        }
+        Err(why) => (Err(why), false),
+    }
+}
+
+fn with_marks(tgid: u32, probed: &[Probed], layout: w::Runtime) -> Result<w::Runtime, Option<Unread>> {
     let marks = probed.iter().filter(|p| p.is_for(tgid, &layout)).map(|p| p.mark());
     let is_marked = marks.fold(0, |all, mark| all | mark);
     let is_read = is_marked != 0 || !needs_probes(&layout);
@@ -169,6 +187,12 @@ impl Runtimes {
         let lacking = known.iter().filter(|(_, layout)| lacks_agent(&Ok(**layout)));
         let agentless = lacking.map(|(&tgid, _)| tgid).take(WAITING_MAX).collect();
         let mut out = Runtimes { known, agentless, ..Runtimes::new(probed.to_vec(), allowed, say) };
+        let may_serve =
+            |(&tgid, l): (&u32, &w::Runtime)| (l.is_marked == 0 && Probed::Auto.is_for(tgid, l)).then_some(tgid);
+        let idle: Vec<u32> = out.known.iter().filter_map(may_serve).collect();
+        if probed.contains(&Probed::Services) {
+            idle.into_iter().for_each(|tgid| out.look_later(tgid, 0));
+        }
         let there = match &out.allowed {
             Allowed::All => procfs::processes(),
             Allowed::Processes(some) => some.iter().copied().collect(),
@@ -327,7 +351,7 @@ impl Runtimes {
 
     /// The same, after so many looks at which it had no helper.
     fn look_for_helper(&mut self, source: &mut KernelSource, tgid: u32, looks: u32) {
-        let found = layout(tgid, &self.probed);
+        let (found, may_serve) = layout_and_prospect(tgid, &self.probed);
         if found.is_err_and(|why| why.is_some_and(Unread::is_lasting)) {
             self.say_unread(tgid);
         }
@@ -343,7 +367,7 @@ impl Runtimes {
             self.helpless.insert(tgid);
             self.look_later(tgid, looks);
         }
-        if found.is_ok_and(|l| may_load_loop(&l)) {
+        if may_serve || found.is_ok_and(|l| may_load_loop(&l)) {
             self.look_later(tgid, looks);
         }
         let layout = found.ok().and_then(|l| self.searched(tgid, l));

@@ -1,5 +1,6 @@
 //! Which probes are placed in programs of runtimes.
 
+use crate::procfs;
 use wakepath_wire as w;
 
 /// What of runtimes is read, where a program's memory alone does not show who works for whom.
@@ -7,6 +8,8 @@ use wakepath_wire as w;
 pub enum Probed {
     /// Probes that cost a service less than a tenth of its processor time: of Go, and of CPython with an event loop or greenlets.
     Auto,
+    /// The same, only in processes that listen for connections.
+    Services,
     /// No probes.
     Memory,
     /// These probes in programs of one runtime.
@@ -27,7 +30,7 @@ impl Probed {
     pub(super) fn runtime(self) -> Option<&'static str> {
         match self {
             Probed::Of { name, .. } => Some(name),
-            Probed::Auto | Probed::Memory | Probed::None => None,
+            Probed::Auto | Probed::Services | Probed::Memory | Probed::None => None,
         }
     }
 
@@ -39,6 +42,7 @@ impl Probed {
                 w::RUNTIME_PYTHON => wakepath_runtimes::has_python_loop(tgid),
                 _ => false,
             },
+            Probed::Services => Probed::Auto.is_for(tgid, layout) && procfs::listens(tgid),
             Probed::Of { kind, .. } => u32::from(kind) == layout.kind,
             Probed::Memory | Probed::None => false,
         }
@@ -63,7 +67,7 @@ pub fn probed(asked: &[Probed], is_selected: bool) -> Result<Vec<Probed>, String
             return Err(format!("--runtimes: {does}; leave it out, or the others"));
         }
     }
-    let default = if is_selected { Probed::Auto } else { Probed::Memory };
+    let default = if is_selected { Probed::Auto } else { Probed::Services };
     Ok(if asked.is_empty() { vec![default] } else { asked.to_vec() })
 }
 
@@ -76,7 +80,7 @@ mod tests {
     #[test]
     fn what_refuses_all_stands_alone() {
         assert_eq!(probed(&[], true), Ok(vec![Probed::Auto]), "a selection gets the cheap probes");
-        assert_eq!(probed(&[], false), Ok(vec![Probed::Memory]), "without one, nobody's program is changed");
+        assert_eq!(probed(&[], false), Ok(vec![Probed::Services]), "without one, who serves gets them");
         assert_eq!(probed(&[Probed::None], true), Ok(vec![Probed::None]));
         assert!(probed(&[CHANNELS, Probed::None], true).is_err());
         assert!(probed(&[Probed::Memory, CHANNELS], true).is_err());

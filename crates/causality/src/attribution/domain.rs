@@ -26,6 +26,8 @@ pub(super) struct Domain {
     /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
     /// server pushed, or what was put into a queue.
     pub(super) notified: MonoNs,
+    /// How many of its requests waited for something done elsewhere, and how many did not.
+    pub(super) elsewhere: Elsewhere,
     /// When it last took a request.
     pub(super) taken: MonoNs,
     /// A message of a client that it had told something before.
@@ -38,6 +40,24 @@ pub(super) struct Domain {
     pub(super) replies: Replies,
     /// Calls that any of several requests could have made, where it was ever given an input so.
     pub(super) doubtful: Option<Vec<ExId>>,
+}
+
+/// How many requests of a process waited for what another one did by a way that bears no message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Elsewhere {
+    waited: u32,
+    did_not: u32,
+}
+
+impl Elsewhere {
+    /// Counts one more. Whether work may have been done elsewhere for it too: nearly all others waited for that, and for this one it
+    /// may have been ready before it came to wait.
+    pub(super) fn counts(&mut self, waited: bool) -> bool {
+        const CASES_MIN: u32 = 8;
+        let count = if waited { &mut self.waited } else { &mut self.did_not };
+        *count = count.saturating_add(1);
+        !waited && self.waited >= CASES_MIN && self.did_not <= self.waited / CASES_MIN
+    }
 }
 
 /// What a process heard from clients that it had told something.

@@ -39,7 +39,7 @@ use facts::Facts;
 use helper::GRACE_NS;
 use request_set::{Candidates, SetId};
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use state::{CallFlag, Progress, RequestFlag};
+use state::{CallFlag, Progress, RequestFlag, State};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
@@ -475,6 +475,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
             (Side::Client, false) => self.tally.calls.open += 1,
         }
         let (doubts, open_calls) = self.facts.doubts_of(x);
+        let State { process, request, .. } = self.facts.state(x);
+        let (process, waited) = (*process, request.flags.has(RequestFlag::DoneElsewhere));
+        let may_have_waited = exchange.side == Side::Server && self.facts.domain_mut(process).elsewhere.counts(waited);
         let s = self.facts.state_mut(x);
         let is_alone = s.call.candidates.as_ref().is_some_and(|all| all.is_one);
         let parent = parent.map(|gap| if gap == Gap::Ambiguous && is_alone { Gap::Itself } else { gap });
@@ -489,6 +492,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
                 Some(Gap::Unfollowed)
             }
             () if exchange.client.is_work_unknown => Some(Gap::ClientLeft),
+            () if may_have_waited => Some(Gap::Unfollowed),
             () => None,
         };
         let (closed, refusals) = (s.flags.has(Progress::Closed), std::mem::take(&mut s.request.refusals));

@@ -50,6 +50,8 @@ flags! {
         Lossy,
         /// It asked another process in a way that is not followed.
         Unfollowed,
+        /// That was done by another process, which woke its task by a way that bears no message.
+        DoneElsewhere,
         /// It was an isolated input, and nothing was done for it before the next poll.
         PutOff,
         /// It asked for something that cannot be shown: where that begins and ends is not known.

@@ -36,7 +36,9 @@ impl<F: Finished> Attribution<'_, F> {
         }
         if self.facts.roles.process_of(r.by) != self.facts.roles.process_of(r.task) {
             if let Some(x) = held.filter(|&x| self.may_have_worked(r, xs.get(x).flow)) {
-                self.facts.state_mut(x).request.flags.add(RequestFlag::Unfollowed);
+                let flags = &mut self.facts.state_mut(x).request.flags;
+                flags.add(RequestFlag::Unfollowed);
+                flags.add(RequestFlag::DoneElsewhere);
             }
             return;
         }

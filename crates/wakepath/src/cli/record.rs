@@ -83,7 +83,7 @@ pub struct RecordArgs {
     pub faults: bool,
     /// Place probes in programs of these runtimes, if memory alone does not show which request they serve
     ///
-    /// With a selection the default is `auto`, without one `memory`. Wakepath prints which programs are probed. It removes the
+    /// With a selection the default is `auto`, without one `services`. Wakepath prints which programs are probed. It removes the
     /// probes when the recording ends, however it ends. docs/runtimes.md gives the cost of each.
     #[arg(long, value_name = "RUNTIME", value_delimiter = ',')]
     pub runtimes: Vec<RuntimesFlag>,

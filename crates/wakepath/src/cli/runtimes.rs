@@ -10,7 +10,9 @@ pub enum RuntimesFlag {
     /// Probes that cost a service less than 10 % of its processor time: Go (`go`), and CPython with an event loop or greenlets
     /// (`python`), only in selected processes. The default with a selection
     Auto,
-    /// No probes: read only memory. The default without a selection
+    /// The same, only in processes that listen for connections. The default without a selection
+    Services,
+    /// No probes: read only memory
     Memory,
     /// Go: when goroutines are created and end; when net/http's client takes a connection, and begins to write on it; when
     /// streams of HTTP/2 and gRPC begin (about 1 µs each)
@@ -36,6 +38,7 @@ impl RuntimesFlag {
         let of = |name, kind, marks| Probed::Of { name, kind, marks };
         match self {
             RuntimesFlag::Auto => Probed::Auto,
+            RuntimesFlag::Services => Probed::Services,
             RuntimesFlag::Memory => Probed::Memory,
             RuntimesFlag::Go => of("Go", w::RUNTIME_GO, 0),
             RuntimesFlag::GoChannels => of("Go", w::RUNTIME_GO, w::MARKED_CHANNELS),
