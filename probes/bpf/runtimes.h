@@ -401,7 +401,7 @@ static __noinline u8 leaves_in_name_of(struct task_struct *task, struct task_sta
 			return 0;
 		m = user_word(m + r->m_curg);
 		t->logical = go_number(m, r);
-		t->maker = m ? user_word(m + r->g_parent) : 0;
+		t->maker = m && r->g_parent ? user_word(m + r->g_parent) : 0;
 		return RUNTIME_GO;
 	}
 	if (r->kind == RUNTIME_JVM) {

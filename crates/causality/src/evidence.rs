@@ -224,7 +224,7 @@ impl Missing {
             }
             Missing::WhichOfAny => {
                 "restart the service under `wakepath run --isolate=process`, which gives it one input at a time; Go programs, \
-                 which it cannot enter, need Go 1.21 or later, and `record --runtimes=go`"
+                 which it cannot enter, need Go 1.18 or later, and `record --runtimes=go`"
             }
             Missing::OwnTask => {
                 "if the recording was made without it, `record --runtimes=tokio`, which tells it of reqwest and sqlx in programs that are \
