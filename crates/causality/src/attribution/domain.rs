@@ -28,6 +28,8 @@ pub(super) struct Domain {
     pub(super) notified: MonoNs,
     /// How many of its requests waited for something done elsewhere, and how many did not.
     pub(super) elsewhere: Elsewhere,
+    /// How often a request went on with the answer to another one's call.
+    pub(super) shared_answers: u32,
     /// When it last took a request.
     pub(super) taken: MonoNs,
     /// A message of a client that it had told something before.

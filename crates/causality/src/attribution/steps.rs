@@ -136,6 +136,7 @@ impl<F: Finished> Attribution<'_, F> {
             self.facts.lineage.leads(x, head);
         }
         self.facts.opened(xs, x);
+        self.facts.tasks.or_default(e.request.task).reads_of(e.flow);
         let w = self.facts.tasks.or_default(e.request.actor);
         if self.facts.roles.role(e.request.actor).has(Does::ReplyForOthers) {
             // what it did before was for another, to which it did not reply
@@ -288,6 +289,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         if self.is_answered_with_news(xs, x, task, at)
             || self.is_answered_by_another(xs, x, task, at)
             || self.may_have_asked_a_client(xs, x)
+            || self.is_answered_with_anothers(xs, x, at)
         {
             self.facts.state_mut(x).request.flags.add(RequestFlag::Unfollowed);
         }
@@ -359,6 +361,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             self.facts.domain_mut(process).carriers.heard(e.reply.task, at);
         }
         let is_known = made_by.is_some() || parent == Some(Parent::Root);
+        let thread = self.facts.tasks.or_default(e.reply.task);
+        thread.heard = (at, parent);
+        thread.reads_of(e.flow);
         let w = self.facts.tasks.or_default(task);
         w.given.heard(e.flow, made_by, is_known);
         if let Some(x) = of {

@@ -65,6 +65,34 @@ impl<F: Finished> Attribution<'_, F> {
         is_alone && self.facts.roles.role(task).is_loop() && self.facts.tasks.get(task).is_some_and(is_after_another)
     }
 
+    /// Whether a loop goes on with a logical task's request, for which nothing is outstanding, because of the answer to another one's call: as
+    /// where requests share one call (a batch of look-ups, a fetch that several wait for). Since the loop last slept it was given
+    /// such an answer, nothing of this request's and nothing that was not seen, and no timer can have been due. In a process that did so often, a request that goes on after
+    /// another one's answer may as well, where the loop never came to sleep.
+    pub(super) fn is_answered_with_anothers(&mut self, xs: &Slab, x: ExId, at: MonoNs) -> bool {
+        const OFTEN: u32 = 3;
+        let e = xs.get(x);
+        let Some(w) = self.facts.tasks.get(e.reply.task).filter(|_| e.reply.task != e.request.actor) else {
+            return false;
+        };
+        let (turn, (heard, of)) = (w.given.turn, w.heard);
+        let is_anothers = match of {
+            Some(Parent::Of(other, _)) => other != x,
+            Some(Parent::Root) => true,
+            Some(Parent::Open(_) | Parent::Pending) | None => false,
+        };
+        let State { process, request, .. } = self.facts.state(x);
+        let own = |&y: &ExId| if xs.is_live(y) { xs.get(y).reply.ended } else { MonoNs(u64::MAX) };
+        let given = request.calls.iter().map(own).fold(e.request.taken.max(e.request.read), MonoNs::max);
+        if !is_anothers || request.outstanding != 0 || heard <= given {
+            return false;
+        }
+        let is_alone = !w.has_unread_input() && turn.since > given && heard >= turn.since && turn.no_timer_due(at);
+        let shared = &mut self.facts.domain_mut(*process).shared_answers;
+        *shared = shared.saturating_add(u32::from(is_alone));
+        is_alone || *shared >= OFTEN
+    }
+
     /// Whether a process told the client of another connection something after it took request `x`, and heard from that client while
     /// nothing was outstanding of `x`: that may be what it waited for, as where a server asks by a connection that its client opened
     /// (Socket.IO, tunnels, remote workers). Only where turns or nothing pair what is said there: else it answers that client.

@@ -4,8 +4,9 @@ use super::given::Given;
 use super::helper::{HelperState, MARKS_NS};
 use super::request_set::RequestSet;
 use crate::exchange::ExId;
+use crate::finished::Parent;
 use std::collections::VecDeque;
-use wakepath_model::ids::MonoNs;
+use wakepath_model::ids::{EndpointId, MonoNs};
 use wakepath_model::rows::{InputRow, PollRow};
 
 /// Open requests whose last input a task took.
@@ -60,6 +61,11 @@ pub(super) struct Worker {
     pub(super) called: MonoNs,
     /// The call of unknown origin whose reply its last input was.
     pub(super) unknown_call: Option<ExId>,
+    /// As a thread, whatever the logical tasks in whose name it read: when it last read more of an answer, and to whose call where that is
+    /// known.
+    pub(super) heard: (MonoNs, Option<Parent>),
+    /// Of how many flows it read since it last slept, as that thread, and the last of them.
+    pub(super) read_of: (u32, EndpointId),
     /// It took a request of which nothing is known.
     pub(super) unknown_work: bool,
     pub(super) helper: HelperState,
@@ -71,9 +77,24 @@ impl Worker {
     /// it goes on with what that left for later (asyncio's `call_soon`, libuv's `setImmediate`).
     pub(super) fn polled(&mut self, r: &PollRow) {
         self.given.polled(r);
+        if r.timeout_ns != 0 {
+            self.read_of = (0, EndpointId(0));
+        }
         if r.ready != 0 || r.timeout_ns != 0 {
             self.leave_fragment();
         }
+    }
+
+    /// As a thread, in whosever name, it read from a flow.
+    pub(super) fn reads_of(&mut self, flow: EndpointId) {
+        if self.read_of.1 != flow {
+            self.read_of = (self.read_of.0.saturating_add(1), flow);
+        }
+    }
+
+    /// Whether its polls found something ready, since it slept, that it was not seen to read: another thread may say so that it is done.
+    pub(super) fn has_unread_input(&self) -> bool {
+        self.given.turn.ready > self.read_of.0
     }
 
     /// The library vantage handed it an input.
