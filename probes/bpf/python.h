@@ -113,13 +113,22 @@ struct {
 	__type(value, struct uv_connection);
 } uv_connections SEC(".maps");
 
-/* Thread that uvloop runs on -> reader of the connection that it has just read there, until it leaves the context in which it tells what
- * came; 0 then. Other threads of the process read and write outside of contexts too, and are threads. */
+/* What uvloop has read in its turn. */
+struct uv_read {
+	/* of the connection that it has just read, until it leaves the context in which it tells what came; 0 then */
+	u64 reader;
+	/* when the first of its timers is due, as it told the kernel when it last waited */
+	u64 due;
+	/* it calls by the interpreter, at whose end there is no probe: until 0.22 so */
+	u64 is_old;
+};
+
+/* By the thread that uvloop runs on. Other threads of the process read and write outside of contexts too, and are threads. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, struct owned_key);
-	__type(value, u64);
+	__type(value, struct uv_read);
 } uv_reading SEC(".maps");
 
 static const struct uv_connection no_connection;
@@ -135,17 +144,23 @@ static __always_inline u64 outer_context(struct wp_runtime *r, u64 context)
 	return outer && (u32)user_word(outer + r->context_entered) == 1 ? outer : 0;
 }
 
+/* Timers are told to the kernel in milliseconds. */
+#define UV_ROUNDED_NS 2000000
+
 /* In whose name a thread reads that runs in `context`, 0 for nobody's. Until 0.22, uvloop tells what came by the interpreter's own call, at
- * whose end there is no probe: then it goes on with callbacks within one of its own, which is in a context too. */
+ * whose end there is no probe: then it goes on with callbacks within one of its own, which is in a context too, or with a timer that is due,
+ * which is in one alone as what came is. */
 static __always_inline u64 uv_reader(struct owned_key *thread, struct wp_runtime *r, u64 context)
 {
-	u64 *reading = r->other_loop ? bpf_map_lookup_elem(&uv_reading, thread) : 0;
+	struct uv_read *reading = r->other_loop ? bpf_map_lookup_elem(&uv_reading, thread) : 0;
 
-	if (!reading || !*reading)
+	if (!reading || !reading->reader)
 		return 0;
 	if (context && outer_context(r, context))
-		*reading = 0;
-	return *reading;
+		reading->reader = 0;
+	if (context && reading->is_old && bpf_ktime_get_ns() + UV_ROUNDED_NS >= reading->due)
+		reading->reader = 0;
+	return reading->reader;
 }
 
 static __always_inline struct uv_connection *uv_connection(struct owned_key *key)
@@ -177,7 +192,7 @@ static __always_inline bool uv_acts(struct task_struct *task, struct owned_key *
 {
 	struct uv_connection *c;
 	u8 op = who->runtime;
-	u64 *reading;
+	struct uv_read *reading;
 
 	key->of = task->pid;
 	reading = bpf_map_lookup_elem(&uv_reading, key);
@@ -189,7 +204,12 @@ static __always_inline bool uv_acts(struct task_struct *task, struct owned_key *
 	c = op == OP_RECV && flow ? uv_connection(key) : 0;
 	if (c && !c->reader)
 		c->reader = bpf_ktime_get_ns();
-	who->key = *reading = c ? c->reader : 0;
+	if (!flow) {
+		struct cpu_state *cpu = this_cpu();
+
+		reading->due = cpu ? cpu->poll_due : 0;
+	}
+	who->key = reading->reader = c ? c->reader : 0;
 	return c;
 }
 

@@ -252,7 +252,7 @@ static __always_inline int uv_leaves(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct owned_key thread = { .tgid = task->tgid, .of = task->pid }, key = { .tgid = task->tgid };
-	u64 *reading = bpf_map_lookup_elem(&uv_reading, &thread), nobody = 0;
+	struct uv_read *reading = bpf_map_lookup_elem(&uv_reading, &thread), nothing = {};
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
 	struct python_context *loops = 0;
 	u64 context;
@@ -265,10 +265,13 @@ static __always_inline int uv_leaves(struct pt_regs *regs)
 	if (loops)
 		loops->id = 0;
 
-	if (reading)
-		*reading = 0;
-	else
-		bpf_map_update_elem(&uv_reading, &thread, &nobody, BPF_ANY);
+	if (reading) {
+		reading->reader = 0;
+		reading->is_old |= !!loops;
+	} else {
+		nothing.is_old = !!loops;
+		bpf_map_update_elem(&uv_reading, &thread, &nothing, BPF_ANY);
+	}
 	return 0;
 }
 

@@ -55,7 +55,9 @@ struct cpu_state {
 	/* and waits that were not recorded, since they concern nobody selected; the processor time of those tasks. Of on_switch alone. */
 	u64 unrecorded;
 	u64 others_ns;
-	u64 pad[3];
+	/* when the poll that returned was to return at the latest, ~0 where it had no limit, 0 where that is not known; for who acts there */
+	u64 poll_due;
+	u64 pad[2];
 };
 _Static_assert(sizeof(struct cpu_state) % 64 == 0, "whole cache lines");
 

@@ -95,7 +95,7 @@ __noinline int on_poll(u64 entered, u32 class, s32 ret)
 	struct cpu_state *c = this_cpu();
 	struct task_state *t = 0;
 	struct wp_logical who = {};
-	u64 position;
+	u64 position, timeout_ns;
 	struct wp_poll *r;
 	u32 size = sizeof(*r);
 	u8 sub = class;
@@ -105,6 +105,12 @@ __noinline int on_poll(u64 entered, u32 class, s32 ret)
 		if (!t)
 			return 0;
 	}
+	timeout_ns = class == SC_EPOLL ? milliseconds(CALL_ARG4(regs)) :
+		     class == SC_POLL  ? milliseconds(CALL_ARG3(regs)) :
+		     t		       ? t->timeout_ns :
+					 ~0ULL;
+	if (c)
+		c->poll_due = timeout_ns == ~0ULL ? ~0ULL : entered ? entered + timeout_ns : 0;
 	if (runtime_processes && logical_task(&who, 0, 0))
 		size += sizeof(who);
 	r = reserve(c, size, DROP_POLL, &position);
@@ -120,10 +126,7 @@ __noinline int on_poll(u64 entered, u32 class, s32 ret)
 	r->tid = task->pid;
 	r->ready = ret;
 	r->fd = class == SC_EPOLL || class == SC_EPOLL2 ? (s32)CALL_ARG1(regs) : -1;
-	r->timeout_ns = class == SC_EPOLL ? milliseconds(CALL_ARG4(regs)) :
-			class == SC_POLL  ? milliseconds(CALL_ARG3(regs)) :
-			t		  ? t->timeout_ns :
-					    ~0ULL;
+	r->timeout_ns = timeout_ns;
 	commit(r, position, size, KIND_POLL, sub);
 	return 0;
 }
