@@ -26,10 +26,8 @@ pub(super) struct Domain {
     /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
     /// server pushed, or what was put into a queue.
     pub(super) notified: MonoNs,
-    /// How many of its requests waited for something done elsewhere, and how many did not.
+    /// How often its requests waited for what was not done for them alone.
     pub(super) elsewhere: Elsewhere,
-    /// How often a request went on with the answer to another one's call.
-    pub(super) shared_answers: u32,
     /// When it last took a request.
     pub(super) taken: MonoNs,
     /// A message of a client that it had told something before.
@@ -44,11 +42,13 @@ pub(super) struct Domain {
     pub(super) doubtful: Option<Vec<ExId>>,
 }
 
-/// How many requests of a process waited for what another one did by a way that bears no message.
+/// How many requests of a process waited for what another one did by a way that bears no message, and how many did not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Elsewhere {
     waited: u32,
     did_not: u32,
+    /// How many went on with the answer to another request's call.
+    pub(super) shared_answers: u32,
 }
 
 impl Elsewhere {

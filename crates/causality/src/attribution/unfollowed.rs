@@ -88,7 +88,7 @@ impl<F: Finished> Attribution<'_, F> {
             return false;
         }
         let is_alone = !w.has_unread_input() && turn.since > given && heard >= turn.since && turn.no_timer_due(at);
-        let shared = &mut self.facts.domain_mut(*process).shared_answers;
+        let shared = &mut self.facts.domain_mut(*process).elsewhere.shared_answers;
         *shared = shared.saturating_add(u32::from(is_alone));
         is_alone || *shared >= OFTEN
     }
