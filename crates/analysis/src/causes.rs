@@ -329,6 +329,21 @@ causes! {
             say("held back to or from {service} for a delayed acknowledgement (Nagle's algorithm; TCP_NODELAY ends it)"),
         ],
     }
+    /// Bytes that TCP held back for an acknowledgement that was late or lost.
+    LateAck {
+        name: "late_ack",
+        what: "bytes were held back for an acknowledgement that was late or lost",
+        known_by: "the same, for longer than an end delays an acknowledgement, or on a connection where TCP sent something again",
+        reasons: &[reasons::NAGLE_LATE],
+        account: Account::Between,
+        says: &[
+            say("held back {object} for an acknowledgement that was late or lost (Nagle's algorithm; TCP_NODELAY ends it)"),
+            say(
+                "held back to or from {service} for an acknowledgement that was late or lost (Nagle's algorithm; \
+                 TCP_NODELAY ends it)",
+            ),
+        ],
+    }
     /// A listener without room for another connection.
     AcceptQueue {
         name: "accept_queue",

@@ -35,6 +35,8 @@ const COPYING_NS: i64 = 1_000_000;
 const LONG_WAY_US: u32 = 1_000;
 /// A segment that is sent once more comes within so long, and so many of the least round-trip times.
 const AGAIN_NS: u64 = 2_000_000;
+/// The longest time for which Linux delays an acknowledgement (TCP_DELACK_MAX).
+const DELAYED_NS: u64 = 200_000_000;
 const AGAIN_TRIPS: u64 = 2;
 
 /// Whether bytes that came so long (ns) after TCP had sent them once more came by that: sooner than anything passes there, or
@@ -91,10 +93,24 @@ impl Walk<'_> {
         }
         let left = index.send_of(host, flow, end, self.at);
         let reason = match left.is_some_and(|l| l.held == held::NAGLE) {
-            true => Some(reasons::NAGLE),
+            true => Some(match self.may_have_lost((host, flow), self.at.0.saturating_sub(sent.0)) {
+                true => reasons::NAGLE_LATE,
+                false => reasons::NAGLE,
+            }),
             false => again.map(|_| reasons::SENT_AGAIN).or(what.reason),
         };
         self.tell(f, sent, State::Network, What { reason, ..what });
+    }
+
+    /// Whether an acknowledgement for which TCP held bytes back so long (ns) need not have been delayed by the end that sent it:
+    /// no end delays one for so long, or something was sent again on the connection, so that it may have been lost.
+    fn may_have_lost(&self, sender: (HostId, EndpointId), held_ns: i64) -> bool {
+        let (host, flow) = sender;
+        let is_resent = |host, flow| self.index.resent(host, flow, MonoNs(0), MonoNs(u64::MAX)).next().is_some();
+        let peer = self.index.end(host, flow).filter(|e| how(e).is_some());
+        held_ns > DELAYED_NS as i64
+            || is_resent(host, flow)
+            || peer.is_some_and(|e| is_resent(HostId(e.peer_host), e.peer))
     }
 
     /// A message was on its way from `sent` to the cursor; its sender's time goes on below.
