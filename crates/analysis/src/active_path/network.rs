@@ -47,6 +47,12 @@ fn is_what_came(again: &ResentRow, passed_ns: u64) -> bool {
     !is_too_soon && passed_ns <= AGAIN_NS + AGAIN_TRIPS * trip_ns
 }
 
+/// Whether an acknowledgement that took so long (ns) need not have been delayed by the end that sent it, on a connection where
+/// something was sent again or was not.
+fn is_no_delay(held_ns: i64, is_resent: bool) -> bool {
+    is_resent || held_ns > DELAYED_NS as i64
+}
+
 /// Whether an endpoint is none of a network: a UNIX socket or a pipe.
 pub(super) fn is_local(index: &Index, host: HostId, flow: EndpointId) -> bool {
     const AF_INET: u16 = 2;
@@ -108,9 +114,7 @@ impl Walk<'_> {
         let (host, flow) = sender;
         let is_resent = |host, flow| self.index.resent(host, flow, MonoNs(0), MonoNs(u64::MAX)).next().is_some();
         let peer = self.index.end(host, flow).filter(|e| how(e).is_some());
-        held_ns > DELAYED_NS as i64
-            || is_resent(host, flow)
-            || peer.is_some_and(|e| is_resent(HostId(e.peer_host), e.peer))
+        is_no_delay(held_ns, is_resent(host, flow) || peer.is_some_and(|e| is_resent(HostId(e.peer_host), e.peer)))
     }
 
     /// A message was on its way from `sent` to the cursor; its sender's time goes on below.
@@ -444,6 +448,14 @@ fn packet_name(p: &PacketRow) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_end_is_to_blame_for_an_acknowledgement_that_may_be_lost() {
+        let ms = |n: i64| n * 1_000_000;
+        assert!(!is_no_delay(ms(41), false) && !is_no_delay(ms(200), false));
+        assert!(is_no_delay(ms(41), true), "something was sent again");
+        assert!(is_no_delay(ms(201), false), "nobody delays one for so long");
+    }
 
     #[test]
     fn only_what_comes_in_time_is_what_was_sent_again() {
