@@ -329,6 +329,21 @@ causes! {
             say("held back to or from {service} for a delayed acknowledgement (Nagle's algorithm; TCP_NODELAY ends it)"),
         ],
     }
+    /// Bytes that TCP held back for an acknowledgement that was late or lost.
+    LateAck {
+        name: "late_ack",
+        what: "bytes were held back for an acknowledgement that was late or lost",
+        known_by: "the same, for longer than an end delays an acknowledgement, or on a connection where TCP sent something again",
+        reasons: &[reasons::NAGLE_LATE],
+        account: Account::Between,
+        says: &[
+            say("held back {object} for an acknowledgement that was late or lost (Nagle's algorithm; TCP_NODELAY ends it)"),
+            say(
+                "held back to or from {service} for an acknowledgement that was late or lost (Nagle's algorithm; \
+                 TCP_NODELAY ends it)",
+            ),
+        ],
+    }
     /// A listener without room for another connection.
     AcceptQueue {
         name: "accept_queue",
@@ -569,32 +584,4 @@ pub(crate) fn softirq(vector: u64) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn every_state_has_one_cause_and_no_reason_has_two() {
-        let all = || Cause::ALL.iter().map(|c| c.about());
-        let states: Vec<State> = all().flat_map(|a| a.states).copied().collect();
-        assert_eq!((states.len(), states.iter().collect::<BTreeSet<_>>().len()), (State::ALL.len(), State::ALL.len()));
-        let reasons: Vec<&str> = all().flat_map(|a| a.reasons).copied().collect();
-        assert_eq!(reasons.iter().collect::<BTreeSet<_>>().len(), reasons.len());
-    }
-
-    #[test]
-    fn names_and_marks_are_told_apart() {
-        assert_eq!(Cause::ALL.iter().map(|c| c.name()).collect::<BTreeSet<_>>().len(), Cause::ALL.len());
-        assert_eq!(State::ALL.iter().map(|s| s.name()).collect::<BTreeSet<_>>().len(), State::ALL.len());
-        assert_eq!(State::ALL.iter().map(|s| s.mark()).collect::<BTreeSet<_>>().len(), State::ALL.len());
-    }
-
-    #[test]
-    fn something_can_be_said_of_every_cause_of_which_nothing_more_is_known() {
-        for cause in Cause::ALL {
-            let Sentence { when, text } = cause.about().says.last().expect("a sentence");
-            let is_known = |word: &str| word.starts_with("service}") || word.split('}').any(|w| w.contains('|'));
-            assert!(*when == When::Always && text.split('{').skip(1).all(is_known), "{cause:?}: {text}");
-        }
-    }
-}
+mod tests;

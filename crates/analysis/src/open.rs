@@ -7,6 +7,7 @@
 //! is not known, and no circle is made of guesses.
 
 mod circles;
+mod cuts;
 mod last;
 mod looks;
 mod owing;
@@ -22,23 +23,20 @@ pub use readers::HandedOn;
 pub use sessions::{Held, Session};
 
 use crate::names::{Names, remote_of};
-use crate::requests::{awaits, kind_of};
 use crate::selected::Selected;
 use circles::circles;
+use cuts::{Found, cuts};
 use last::{Descriptors, Last, descriptor_of, last_operations, last_waits};
 use looks::Looks;
 use peers::{find_peers, serve_only};
 use readers::Readers;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
-use wakepath_causality::exchange::Exchange;
-use wakepath_causality::exchange::ExchangeFlag;
-use wakepath_causality::path::{Half, Request};
 use wakepath_flows::Place;
 use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, Life, OpKind, RuntimeKind, STATE_UNKNOWN, Side, Table, WaitRow};
+use wakepath_model::rows::{Event, Life, OpKind, STATE_UNKNOWN, Side, Table, WaitRow};
 
 /// Most requests and descriptors that are remembered.
 const HELD_MAX: usize = 1 << 20;
@@ -171,6 +169,8 @@ pub struct InFlight {
     pub is_orphan: bool,
     /// How long before the recording's end its client closed or reset the connection (ns); `None`: it did not.
     pub left_ago_ns: Option<u64>,
+    /// Its client left, and a part of it had no answer when the recording ended.
+    pub goes_on: bool,
     /// Nobody has accepted its connection: the queue in which that lies.
     pub queue: Option<AcceptQueue>,
     /// The service that it was sent to is recorded, and was not seen to read it.
@@ -191,6 +191,8 @@ pub struct Circle {
 pub struct Unended {
     /// Requests, oldest first.
     pub requests: Vec<InFlight>,
+    /// Requests whose clients left, and of which it is not known how long the work for them went on.
+    pub left_unknown: u64,
     /// Waits that are for something, oldest first.
     pub waits: Vec<Open>,
     /// Idle tasks, by what they wait for.
@@ -237,11 +239,13 @@ struct Cut {
     inner_began: Option<MonoNs>,
     /// The connection of its innermost call, where nobody was seen to take that.
     untaken: Option<(End, Place)>,
+    /// A client left, and how long the work went on is not known.
+    is_unknown: bool,
 }
 
 /// Finds what had not ended. Memory: the tasks, and what is open.
 pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
-    let (mut cuts, awaiting) = cuts(folder, index, names);
+    let Found { mut cuts, awaiting, mut left_unknown } = cuts(folder, index, names);
     let looks = Looks::read(folder, names);
     let (mut waits, mut descriptors) = last_waits(folder, names);
     let selected = Selected::read(folder);
@@ -254,7 +258,10 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
             descriptors.insert(key, row.flow);
         }
     }
+    let unknown = |cuts: &[Cut]| cuts.iter().filter(|c| c.is_unknown).count() as u64;
+    let before = unknown(&cuts);
     let last = last_operations(folder, names, &waits, &mut descriptors, &mut cuts);
+    left_unknown += before - unknown(&cuts);
     for c in &mut cuts {
         let Some((end, place)) = &c.untaken else { continue };
         c.flight.queue = queues::of_unaccepted(index, &looks, *end, place);
@@ -277,6 +284,7 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
         sessions: sessions::held(folder, index, names, &cuts, &waits),
         silent: sessions::silent(silent.answered, names),
         awaited: awaiting.kinds,
+        left_unknown,
         ..Unended::default()
     };
     let seen = Seen {
@@ -468,98 +476,4 @@ fn recorded_since(folder: &Folder, host: HostId) -> MonoNs {
 
 fn span_of(folder: &Folder, host: HostId) -> (MonoNs, MonoNs) {
     folder.host(host).and_then(|h| h.span()).unwrap_or_default()
-}
-
-fn is_open(e: &Exchange) -> bool {
-    e.is(ExchangeFlag::Cut) && !e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::Reset)
-}
-
-/// Requests that asked to wait until something happens, and that it had not happened for.
-#[derive(Default)]
-struct Awaiting {
-    kinds: BTreeMap<(String, String), (u64, u64)>,
-    /// The callers' ends of their connections.
-    ends: FxHashSet<End>,
-}
-
-impl Awaiting {
-    fn add(&mut self, r: &Request, age_ns: u64, names: &Names<'_>) {
-        if self.ends.len() < HELD_MAX {
-            self.ends.extend(r.spans[0].caller.iter().map(|c| (c.host, c.exchange.flow)));
-        }
-        let (count, oldest_ns) = self.kinds.entry(kind_of(r, names)).or_default();
-        (*count, *oldest_ns) = (*count + 1, age_ns.max(*oldest_ns));
-    }
-}
-
-/// Who has a request, or makes a call: the thread; or the logical task of a runtime whose tasks go from thread to thread, so that what its
-/// thread waits for now is not what it waits for.
-fn who(index: &Index, h: &Half) -> At {
-    let (thread, actor) = (h.exchange.request.task, h.exchange.request.actor);
-    let leaves_threads =
-        matches!(index.runtime(h.host, actor), RuntimeKind::Go | RuntimeKind::Jvm | RuntimeKind::Tokio);
-    (h.host, if leaves_threads { actor } else { thread })
-}
-
-/// Requests that were cut: by the end of the recording, or of their connection. Apart from them, those that asked to wait.
-fn cuts(folder: &Folder, index: &Index, names: &Names<'_>) -> (Vec<Cut>, Awaiting) {
-    let (mut cuts, mut awaiting, mut readers): (Vec<Cut>, Awaiting, Readers) = Default::default();
-    let begins: Vec<MonoNs> = folder.hosts().iter().map(|h| recorded_since(folder, h.id())).collect();
-    let is_older = |host: HostId, at: MonoNs| begins.get(usize::from(host.0)).is_some_and(|begin| at < *begin);
-    let out = |r: Request| {
-        readers.count(&r);
-        let Some(root) = r.spans.first() else { return };
-        let Some(half) = root.callee.as_ref().or(root.caller.as_ref()) else { return };
-        if cuts.len() >= HELD_MAX || !is_open(&half.exchange) {
-            return;
-        }
-        let e = &half.exchange;
-        if is_older(half.host, e.request.began) {
-            // its end may have come while nobody recorded; if not, its socket tells
-            return;
-        }
-        let since = if e.request.arrived.0 != 0 { e.request.arrived.min(e.request.began) } else { e.request.began };
-        let age = |host: HostId, since: MonoNs| span_of(folder, host).1.0.saturating_sub(since.0);
-        if awaits(&r) {
-            awaiting.add(&r, age(half.host, since), names);
-            return;
-        }
-        let (mut calls, mut holders, mut sessions, mut inner) = (Vec::new(), Vec::new(), Vec::new(), root);
-        for s in &r.spans {
-            if let Some(c) = s.caller.as_ref().filter(|c| is_open(&c.exchange)) {
-                calls.push((who(index, c), (c.host, c.exchange.flow)));
-                inner = s;
-            }
-            if let Some(c) = s.callee.as_ref().filter(|c| is_open(&c.exchange)) {
-                let at = who(index, c);
-                holders.push(at);
-                if names.text(c.host, c.exchange.content.protocol) == sessions::POSTGRES {
-                    sessions.push((at, names.asked(c), age(c.host, c.exchange.request.began)));
-                }
-                inner = s;
-            }
-        }
-        let asked = inner.callee.as_ref().or(inner.caller.as_ref()).map_or_else(String::new, |h| names.asked(h));
-        let flight = InFlight {
-            id: r.id,
-            kind: kind_of(&r, names),
-            since,
-            age_ns: age(half.host, since),
-            queue: None,
-            is_unread: false,
-            where_: (names.service(inner), asked),
-            task: inner.callee.as_ref().map(|h| who(index, h)),
-            handed_on: None,
-            is_orphan: r.orphan.is_some(),
-            left_ago_ns: (e.client.left.0 != 0).then(|| age(half.host, e.client.left)),
-        };
-        let untaken = inner.caller.as_ref().filter(|_| inner.callee.is_none());
-        let untaken = untaken.map(|c| ((c.host, c.exchange.flow), c.place));
-        let inner_began = inner.callee.as_ref().map(|h| h.exchange.request.began);
-        let (end, began) = ((half.host, e.flow), e.request.began);
-        cuts.push(Cut { flight, end, began, calls, holders, sessions, inner_began, untaken });
-    };
-    wakepath_causality::reconstruct(folder, out, |_, _, _, _| {});
-    readers.take_from(&mut cuts);
-    (cuts, awaiting)
 }

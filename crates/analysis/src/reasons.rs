@@ -81,6 +81,9 @@ reasons! {
     /// Nagle's algorithm.
     NAGLE = "TCP held it back until the other end acknowledged earlier bytes: Nagle's algorithm, and that end delays it",
         "the program wrote a message in several small pieces: write it at once, or set TCP_NODELAY";
+    /// Nagle's algorithm, where nothing says that the other end is to blame.
+    NAGLE_LATE = "TCP held it back until the other end acknowledged earlier bytes (Nagle's algorithm), and the acknowledgement was late, or lost",
+        "packets were sent again on the connection, or no end delays an acknowledgement for so long: look at the network; TCP_NODELAY ends the hold";
     /// A window that nobody opens.
     NOT_READ = "the other end's buffer was full: its reader is slow, and is not recorded",
         "the receiver's window held bytes back: the client reads slowly, or its network's buffers are full";

@@ -327,6 +327,33 @@ flow e - B
     assert_eq!(left, [true, false]);
 }
 
+/// Its client left and its server closed the connection: what it asked for elsewhere goes on, and that is told. Where no part of it is
+/// known to be open, it is told that nothing is known.
+#[test]
+fn what_a_request_asked_for_goes_on_when_its_client_left() {
+    let script = |calls: &str| {
+        let script = format!(
+            "
+task A app
+task D db
+task Z other
+flow c - A
+flow d A D
+100 A takes r1 c
+{calls}150 A loses client c
+160 A drops c
+400 Z woken by timer since 390
+"
+        );
+        found_open_in(&play(&script).expect("the script"))
+    };
+    let found = script("110 A asks q1 d for r1\n120 D takes q1\n");
+    let told: Vec<_> = found.requests.iter().map(|r| (r.goes_on, r.left_ago_ns.is_some())).collect();
+    assert_eq!((told, found.left_unknown), (vec![(true, true)], 0));
+    let found = script("110 A asks q1 d for r1\n120 D takes q1\n130 D answers q1\n140 A hears q1\n");
+    assert_eq!(found.requests, []);
+}
+
 /// A server that owes an answer since before the recording: its threads that only slept may have that request, those that worked do not.
 #[test]
 fn who_only_slept_where_an_answer_is_due_is_not_called_idle() {

@@ -203,6 +203,15 @@ impl Missing {
         self == Missing::WhichOfLoop && is_node(program)
     }
 
+    /// What was missing, in words, where programs of these names made the calls: Node.js moves no request between threads, and whose
+    /// work its helper did not tell is its loop's.
+    pub fn fact<'a>(self, programs: impl Iterator<Item = &'a str> + Clone) -> &'static str {
+        match self {
+            Missing::WhichOfAny if is_all_node(programs) => Missing::WhichOfLoop.name(),
+            _ => self.name(),
+        }
+    }
+
     /// What to do about it, where programs of these names made the calls.
     pub fn remedy<'a>(self, programs: impl Iterator<Item = &'a str> + Clone) -> &'static str {
         match self {
@@ -214,9 +223,8 @@ impl Missing {
                 "`record --runtimes=python` for asyncio's own loop (of calls from its first moments nothing tells it); for other loops, \
                  restart the service under `wakepath run --isolate`"
             }
-            Missing::WhichOfLoop if programs.clone().any(is_node) => {
-                "`wakepath attach` while it runs, or start it with `wakepath helper node`'s output"
-            }
+            Missing::WhichOfAny | Missing::PickUp if is_all_node(programs.clone()) => OF_NODE,
+            Missing::WhichOfLoop if programs.clone().any(is_node) => OF_NODE,
             Missing::WhichOfLoop => {
                 "let its callers send an `x-request-id` or a `traceparent` that it passes on; or restart it under \
                  `wakepath run --isolate` (or --isolate=process): one input at a time, which tells nothing of requests that wait for each \
@@ -243,6 +251,15 @@ impl Missing {
     }
 }
 
+/// What tells Node's requests apart. A helper that is loaded may not follow a library, which no recording shows.
+const OF_NODE: &str = "`wakepath attach` while it runs, or start it with `wakepath helper node`'s output; where that helper was loaded, it \
+                       does not follow the library that made these calls, and nothing else tells";
+
+/// Whether Node.js alone is among programs of these names.
+fn is_all_node<'a>(mut names: impl Iterator<Item = &'a str> + Clone) -> bool {
+    names.clone().next().is_some() && names.all(is_node)
+}
+
 /// Whether a program of this name is Node.js.
 fn is_node(name: &str) -> bool {
     matches!(name, "node" | "nodejs")
@@ -265,6 +282,12 @@ mod tests {
         assert!(remedy(&["python3.11"]).contains("--runtimes=python"));
         assert!(remedy(&["haproxy", "gunicorn"]).contains("--runtimes=python"));
         assert!(remedy(&["node"]).contains("wakepath attach"));
+        for missing in [Missing::WhichOfLoop, Missing::WhichOfAny, Missing::PickUp] {
+            let text = missing.remedy(["node"].into_iter());
+            assert!(text.contains("where that helper was loaded") && !text.contains("isolate"), "{missing:?}: {text}");
+            assert!(!missing.fact(["node"].into_iter()).contains("between its threads"), "{missing:?}");
+            assert!(missing.remedy(["java"].into_iter()).contains("isolate"), "{missing:?}");
+        }
         for name in ["nginx", "haproxy", "deno", "perl"] {
             let text = remedy(&[name]);
             assert!(!text.contains("asyncio") && !text.contains("attach"), "{name}: {text}");

@@ -65,8 +65,8 @@ impl RequestView {
         self.asked == OPAQUE
     }
 
-    /// What `place` says.
-    fn place_in_words(&self) -> String {
+    /// What `place` says; `goes_on`: its client left, and a part of it has no answer.
+    fn place_in_words(&self, goes_on: bool) -> String {
         let task = self.task.as_deref().unwrap_or("peer not recorded");
         let place = match &self.queue {
             Some(q) => q.in_words(),
@@ -79,6 +79,10 @@ impl RequestView {
             false => format!("{place}: {}", self.asked),
         };
         match self.left_ago_ns {
+            Some(ns) if goes_on => {
+                let after = units::duration(self.age_ns.saturating_sub(ns));
+                format!("{place}; its client left after {after}, the work goes on")
+            }
             Some(ns) => format!("{place}; its client left {} before the end", units::duration(ns)),
             None => place,
         }
@@ -278,6 +282,8 @@ pub struct OpenView {
     pub head: String,
     /// Requests that began during the recording and were in flight at its end, oldest first.
     pub requests: Vec<RequestView>,
+    /// Requests whose clients left, and of which it is not known how long the work for them went on.
+    pub left_unknown: u64,
     /// TCP connections of watched processes that were open when the recording began.
     pub open_before: u64,
     /// What is known of these, in one or two sentences; none where there are none.
@@ -393,7 +399,7 @@ impl Namer<'_, '_> {
             queue: r.queue.as_ref().map(|q| self.queue_view(q)),
             unread: r.is_unread,
         };
-        RequestView { place: view.place_in_words(), ..view }
+        RequestView { place: view.place_in_words(r.goes_on), ..view }
     }
 
     fn full(&self, q: &AcceptQueue) -> FullQueueView {
@@ -567,9 +573,10 @@ impl OpenView {
         });
         OpenView {
             circles,
-            head: text::in_flight(requests.len()),
+            head: text::in_flight(requests.len(), unended.left_unknown),
             before_sentence: text::open_before(unended.open_before, unended.before.len(), unended.before_unknown),
             requests,
+            left_unknown: unended.left_unknown,
             open_before: unended.open_before,
             before: unended.before.iter().map(|b| namer.before(b, &unended.waits)).collect(),
             before_unknown: unended.before_unknown,

@@ -352,7 +352,8 @@ impl CallsView {
                 processes: of[name].processes.iter().copied().filter(|pid| *pid != 0).collect(),
             };
             let attachable = programs.iter().filter(|name| what.comes_by_attaching(name)).map(attachable).collect();
-            MissingView { what: what.name(), calls: of.values().map(|o| o.calls).sum(), programs, attachable, remedy }
+            let fact = what.fact(programs.iter().map(String::as_str));
+            MissingView { what: fact, calls: of.values().map(|o| o.calls).sum(), programs, attachable, remedy }
         };
         let mut missing: Vec<MissingView> = missing.iter().map(view).collect();
         missing.sort_by(|a, b| b.calls.cmp(&a.calls).then(a.what.cmp(b.what)));

@@ -11,6 +11,7 @@ fn nothing() -> OpenView {
         circles: Vec::new(),
         head: "No request was in flight.".into(),
         requests: Vec::new(),
+        left_unknown: 0,
         open_before: 0,
         before_sentence: None,
         before: Vec::new(),

@@ -574,8 +574,11 @@ function patchRedisSocket({ default: Socket }) {
 
 function patchRedisEncoder(module) {
   patch(module, 'default', encode => function (args) {
-    if (encoded.by !== undefined) encoded.by = encoded.byWords.get(args) ?? null;
-    return encode(args);
+    const { byWords } = encoded, out = encode(args);
+    if (encoded.by !== undefined) encoded.by = byWords.get(args) ?? null;
+    // from 4.1 to 4.7 the socket is given what was encoded before
+    if (Array.isArray(out)) byWords.set(out, byWords.get(args));
+    return out;
   });
 }
 
@@ -614,7 +617,7 @@ const PATCHES = [
   [/[\\/]node_modules[\\/]ioredis[\\/]built[\\/]index\.js$/, patchIoredis],
   [/[\\/]node_modules[\\/]@redis[\\/]client[\\/]dist[\\/]lib[\\/]client[\\/]commands-queue\.js$/, patchRedisQueue],
   [/[\\/]node_modules[\\/]@redis[\\/]client[\\/]dist[\\/]lib[\\/]client[\\/]socket\.js$/, patchRedisSocket],
-  [/[\\/]node_modules[\\/]@redis[\\/]client[\\/]dist[\\/]lib[\\/]RESP2?[\\/]encoder\.js$/, patchRedisEncoder],
+  [/[\\/]node_modules[\\/]@redis[\\/]client[\\/]dist[\\/]lib[\\/](client[\\/])?RESP2?[\\/]encoder\.js$/, patchRedisEncoder],
 ];
 
 function patchModules() {

@@ -4,7 +4,7 @@ const COLOUR: Record<string, string> = {
   cpu: 'running', running: 'running',
   preempted: 'preempted', quota: 'preempted',
   lock: 'lock', futex: 'lock', gc: 'lock', safepoint: 'lock',
-  network: 'network', packet_loss: 'network', delayed_ack: 'network', slow_reader: 'network', unread: 'network',
+  network: 'network', packet_loss: 'network', delayed_ack: 'network', late_ack: 'network', slow_reader: 'network', unread: 'network',
   dns: 'dns', unwatched: 'unwatched', unanswered: 'unwatched',
   disk: 'disk', page_fault: 'disk', 'page fault': 'disk',
   timer: 'timer', stopped: 'timer',
@@ -19,7 +19,8 @@ export function colour(cause: string | null | undefined): string {
 
 const WORDS: Record<string, string> = {
   cpu: 'computing', preempted: 'waiting for a processor', quota: 'CPU quota used up', futex: 'futex until its timeout',
-  packet_loss: 'packets lost', delayed_ack: 'delayed acknowledgement', accept_queue: 'accept queue full',
+  packet_loss: 'packets lost', delayed_ack: 'delayed acknowledgement',
+  late_ack: 'late acknowledgement', accept_queue: 'accept queue full',
   slow_reader: 'reader too slow', dns: 'name server', unanswered: 'no answer before the timeout',
   page_fault: 'page read in', gc: 'collection of garbage', safepoint: 'stopped by its JVM', task: 'another task', unwatched: 'service not recorded', isolation: 'the recording itself',
   input: 'a person', unknown: 'not known', queue: 'waiting to be picked up', queued: 'waiting to be picked up',

@@ -35,6 +35,8 @@ const COPYING_NS: i64 = 1_000_000;
 const LONG_WAY_US: u32 = 1_000;
 /// A segment that is sent once more comes within so long, and so many of the least round-trip times.
 const AGAIN_NS: u64 = 2_000_000;
+/// The longest time for which Linux delays an acknowledgement (TCP_DELACK_MAX).
+const DELAYED_NS: u64 = 200_000_000;
 const AGAIN_TRIPS: u64 = 2;
 
 /// Whether bytes that came so long (ns) after TCP had sent them once more came by that: sooner than anything passes there, or
@@ -43,6 +45,12 @@ fn is_what_came(again: &ResentRow, passed_ns: u64) -> bool {
     let trip_ns = if again.rtt_us == u32::MAX { 0 } else { u64::from(again.rtt_us) * 1_000 };
     let is_too_soon = trip_ns >= u64::from(LONG_WAY_US) * 1_000 && passed_ns < trip_ns / 4;
     !is_too_soon && passed_ns <= AGAIN_NS + AGAIN_TRIPS * trip_ns
+}
+
+/// Whether an acknowledgement that took so long (ns) need not have been delayed by the end that sent it, on a connection where
+/// something was sent again or was not.
+fn is_no_delay(held_ns: i64, is_resent: bool) -> bool {
+    is_resent || held_ns > DELAYED_NS as i64
 }
 
 /// Whether an endpoint is none of a network: a UNIX socket or a pipe.
@@ -91,10 +99,22 @@ impl Walk<'_> {
         }
         let left = index.send_of(host, flow, end, self.at);
         let reason = match left.is_some_and(|l| l.held == held::NAGLE) {
-            true => Some(reasons::NAGLE),
+            true => Some(match self.may_have_lost((host, flow), self.at.0.saturating_sub(sent.0)) {
+                true => reasons::NAGLE_LATE,
+                false => reasons::NAGLE,
+            }),
             false => again.map(|_| reasons::SENT_AGAIN).or(what.reason),
         };
         self.tell(f, sent, State::Network, What { reason, ..what });
+    }
+
+    /// Whether an acknowledgement for which TCP held bytes back so long (ns) need not have been delayed by the end that sent it:
+    /// no end delays one for so long, or something was sent again on the connection, so that it may have been lost.
+    fn may_have_lost(&self, sender: (HostId, EndpointId), held_ns: i64) -> bool {
+        let (host, flow) = sender;
+        let is_resent = |host, flow| self.index.resent(host, flow, MonoNs(0), MonoNs(u64::MAX)).next().is_some();
+        let peer = self.index.end(host, flow).filter(|e| how(e).is_some());
+        is_no_delay(held_ns, is_resent(host, flow) || peer.is_some_and(|e| is_resent(HostId(e.peer_host), e.peer)))
     }
 
     /// A message was on its way from `sent` to the cursor; its sender's time goes on below.
@@ -428,6 +448,14 @@ fn packet_name(p: &PacketRow) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_end_is_to_blame_for_an_acknowledgement_that_may_be_lost() {
+        let ms = |n: i64| n * 1_000_000;
+        assert!(!is_no_delay(ms(41), false) && !is_no_delay(ms(200), false));
+        assert!(is_no_delay(ms(41), true), "something was sent again");
+        assert!(is_no_delay(ms(201), false), "nobody delays one for so long");
+    }
 
     #[test]
     fn only_what_comes_in_time_is_what_was_sent_again() {

@@ -17,11 +17,21 @@ impl SessionView {
     }
 }
 
-/// How many requests were in flight.
-pub(super) fn in_flight(requests: usize) -> String {
-    match requests {
-        0 => "No request that began during the recording was in flight when it ended.".to_owned(),
-        n => format!("In flight when the recording ended: {}", units::counted(n as u64, "request", "requests")),
+/// How many requests were in flight; of `unknown` more, whose clients left, that is not known.
+pub(super) fn in_flight(requests: usize, unknown: u64) -> String {
+    let left = units::counted(unknown, "more whose client left", "more whose clients left");
+    let known = units::counted(requests as u64, "request", "requests");
+    match (requests, unknown) {
+        (0, 0) => "No request that began during the recording was in flight when it ended.".to_owned(),
+        (0, n) => format!(
+            "No request that began during the recording is known to have been in flight when it ended; of {} whether the work went on \
+             is not known.",
+            units::counted(n, "request whose client left", "requests whose clients left"),
+        ),
+        (_, 0) => format!("In flight when the recording ended: {known}"),
+        (_, _) => {
+            format!("In flight when the recording ended: {known} (of {left} whether the work went on is not known)")
+        }
     }
 }
 
@@ -82,7 +92,9 @@ impl OpenView {
         if !self.circles.is_empty() || !self.full_queues.is_empty() || !self.stopped.is_empty() {
             out.push('\n');
         }
-        let _ = writeln!(out, "{}", style.paint(&self.head, Tint::Strong));
+        for line in wrap(&self.head, "", style.prose()).lines() {
+            let _ = writeln!(out, "{}", style.paint(line, Tint::Strong));
+        }
         self.render_requests(limit, style, &mut out);
         self.render_before(limit, style, &mut out);
         self.render_sessions(limit, style, &mut out);
@@ -216,6 +228,9 @@ impl OpenView {
                 "No task waits for a request that began during the recording. One that owes an answer from before may be \
                  among those counted as idle."
                     .to_owned()
+            }
+            0 if !self.requests.is_empty() || self.left_unknown > 0 => {
+                "No task is known to wait for one of these requests: those that have them may be among those counted as idle.".to_owned()
             }
             0 => "Only idle tasks were waiting.".to_owned(),
             n => format!("Waits still going on: {}", units::count(n as u64)),

@@ -23,7 +23,8 @@ impl HeldRepliesView {
     pub fn new(service: &str, h: &HeldReplies) -> HeldRepliesView {
         let sentence = format!(
             "{service} wrote replies in several pieces, and TCP held the last piece back in {} of {}, until the client \
-             acknowledged the earlier ones (Nagle's algorithm). A client may delay that by some 40 ms. If the client is not \
+             acknowledged the earlier ones (Nagle's algorithm). A client may delay that by some 40 ms; where packets are \
+             lost it takes longer. If the client is not \
              recorded, no duration here contains it. TCP_NODELAY, or one write for each reply, ends it.",
             units::count(h.held),
             units::count(h.replies),

@@ -34,7 +34,7 @@ pub(super) fn hangs(screen: &mut Screen<'_>, parts: &Parts) {
     }
     if open.requests.is_empty() {
         let hangs = screen.findings.iter().any(|f| f.section == Section::Hangs);
-        let level = if hangs { Level::Fact } else { Level::Good };
+        let level = if hangs || open.left_unknown > 0 { Level::Fact } else { Level::Good };
         return screen.add(Section::Hangs, level, open.head.clone(), next);
     }
     let kinds = parts.requests.answer().map_or(&[][..], |r| &r.kinds[..]);
@@ -253,6 +253,9 @@ fn one_in_flight(r: &RequestView, open: &OpenView, kinds: &[KindView]) -> String
         let _ = write!(text, ", which {}", w.text);
     }
     text.push('.');
+    if let Some(ns) = r.left_ago_ns {
+        let _ = write!(text, " Its client left after {}.", units::duration(r.age_ns.saturating_sub(ns)));
+    }
     let asleep: u64 = open.may_have.iter().map(|i| i.tasks).sum();
     if r.handed_on.is_some() && asleep > 0 {
         let tasks = units::counted(
