@@ -399,7 +399,7 @@ causes! {
     Disk {
         name: "disk",
         what: "it waited for a disk",
-        known_by: "a block request ended the wait; fsync and similar calls; or the task that it waited for itself waited for a disk",
+        known_by: "a block request ended the wait; fsync and similar calls; or another task of its service, for which it waited, waited for a disk",
         states: &[State::Disk],
         account: Account::Waiter,
         says: &[

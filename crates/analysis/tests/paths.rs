@@ -270,3 +270,24 @@ fn a_file_lock_is_held_by_whom_the_whole_queue_waits_for() {
     // who waits for something else meanwhile holds it
     assert_eq!((held("futex", "hold"), held("futex", "app")), (0, 48_000));
 }
+
+/// A thread waits for another one of its process, which waits for a database that waits for its disk: the thread waits for the other one.
+/// Where the other one waits for the disk itself, the disk is the cause for both.
+#[test]
+fn who_waits_behind_another_service_does_not_wait_for_its_disk() {
+    let script = |of: &str| {
+        format!(
+            "host a\ntask A named app\ntask B of A at 1 thread\ntask D {of}\n\
+             A 10..60 61 task B futex\nB 11..55 56 task D read\nD 5..50 51 disk fdatasync\nB 62..70 70 timer\nA 70..90 90 timer\n\
+             D 57..80 80 timer\n"
+        )
+    };
+    let sums = |script: &str| {
+        let mut sums = std::collections::BTreeMap::<String, u64>::new();
+        spent(script).into_iter().for_each(|((cause, _), ns)| *sums.entry(cause).or_default() += ns);
+        let of = |cause: &str| sums.get(cause).copied().unwrap_or_default();
+        (of("futex") + of("lock") > 35_000, of("disk") > 35_000)
+    };
+    assert_eq!(sums(&script("named db")), (true, false));
+    assert_eq!(sums(&script("of A at 1 thread")), (false, true));
+}

@@ -175,7 +175,13 @@ impl Screen<'_> {
         // whose folder it is, everybody knows here
         let why = why.strip_prefix(self.folders).and_then(|text| text.strip_prefix(": ")).unwrap_or(why);
         let command = if why.contains("`wakepath requests`") { "requests" } else { command };
-        self.add(section, Level::Unknown, format!("Not known: {why}."), self.command(command));
+        // what would help is told with the words of its option
+        let chosen = why.find("--request '").filter(|_| section == Section::Limits);
+        let next = match chosen {
+            Some(at) => self.command("bottleneck").map(|c| format!("{c} {}", &why[at..])),
+            None => self.command(command),
+        };
+        self.add(section, Level::Unknown, format!("Not known: {why}."), next);
     }
 }
 

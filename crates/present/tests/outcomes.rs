@@ -13,6 +13,7 @@ use wakepath_model::rows::Event;
 use wakepath_present::parquet::write_derived;
 use wakepath_present::requests::{OrphanView, RequestsView};
 use wakepath_present::text::Style;
+use wakepath_present::triage::{Part, Parts, Section, TriageView};
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
 
@@ -298,4 +299,39 @@ fn a_call_that_is_repeated_for_each_request_is_a_finding() {
     let view = alike(&script);
     let told = view.kinds[0].repeated().expect("it is repeated");
     assert!(told.contains("makes 20 calls of") && told.contains("at db:"), "{told}");
+}
+
+/// What triage says is slow of these requests.
+fn slow(requests: RequestsView) -> String {
+    let none = || "it is not asked here".to_owned();
+    let parts = Parts {
+        requests: Part::Answer(requests),
+        why: Part::None(none()),
+        open: Part::None(none()),
+        forecast: Part::None(none()),
+        info: Part::None(none()),
+        losses: Vec::new(),
+    };
+    let findings = TriageView::new("t", &parts).findings;
+    findings.into_iter().find(|f| f.section == Section::Slow).map(|f| f.sentence).expect("a sentence")
+}
+
+/// Of who left before the reply it is known how long that took, and no answer.
+#[test]
+fn requests_that_were_never_answered_are_not_called_answered() {
+    assert!(slow(alike(CUT_OFF)).starts_with("100 % of the answered requests' time is "));
+    let told = slow(alike(&CUT_OFF.replace("450 A answers r2", "400 A loses client c reset\n450 A fails c")));
+    assert!(told.starts_with("100 % of the time of requests that ended is "), "{told}");
+    assert!(told.contains("(1 without a complete reply)"), "{told}");
+}
+
+/// Waiting for clients that hardly lasts is not told.
+#[test]
+fn clients_that_hardly_read_slowly_are_not_said_to() {
+    let mut view = alike(CUT_OFF);
+    for (unread_ns, is_told) in [(400, false), (view.kinds[0].mean_ns / 2, true), (2_000_000, true)] {
+        view.kinds[0].tiers[0].unread_ns = unread_ns;
+        let text = view.render(0, &[], Style::default());
+        assert_eq!(text.contains("for clients that read slowly"), is_told, "{text}");
+    }
 }

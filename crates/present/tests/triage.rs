@@ -141,3 +141,24 @@ fn a_stopped_process_comes_before_what_waits_for_it() {
     assert_eq!(told[0], "java/7 has been stopped", "and the other one only just: {told:?}");
     assert!(!told.iter().any(|text| text.contains("sh/8")), "{told:?}");
 }
+
+/// A refusal that names an option is followed by the command that has it.
+#[test]
+fn a_refusal_that_says_which_option_helps_is_followed_by_it() {
+    let none = || "it is not asked here".to_owned();
+    let told = |why: &str| {
+        let parts = Parts {
+            requests: Part::None(none()),
+            why: Part::None(none()),
+            open: Part::None(none()),
+            forecast: Part::None(why.to_owned()),
+            info: Part::None(none()),
+            losses: Vec::new(),
+        };
+        let mut limits = TriageView::new("t", &parts).findings.into_iter().filter(|f| f.section == Section::Limits);
+        limits.next().and_then(|f| f.next).expect("a command")
+    };
+    let one_kind = "t: they would count as other clients'; forecast one kind: --request 'GET /shop/item/{n}'";
+    assert_eq!(told(one_kind), "wakepath bottleneck t --request 'GET /shop/item/{n}'");
+    assert_eq!(told("t: nothing was replayed"), "wakepath why t");
+}

@@ -184,6 +184,7 @@ pub enum Command {
     Why(WhyArgs),
     Flame(FlameArgs),
     Timeline(TimelineArgs),
+    #[command(aliases = ["hang", "hangs"])]
     Open(OpenArgs),
     Bottleneck(BottleneckArgs),
     Forecast(ForecastArgs),

@@ -10,6 +10,7 @@
 use super::requests::collect::{Collected, Did, NOBODYS, Point};
 use super::requests::services::{Services, is_epoll, is_output};
 use super::requests::survivors::Cover;
+use super::visits::is_futex;
 use crate::jobs::{ServiceId, WorkState};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -54,8 +55,21 @@ impl Used {
     }
 }
 
-/// The last sleep of a task before it read an answer: when it began, when it was woken.
-pub type Slept = Option<(MonoNs, MonoNs)>;
+/// The last sleep of a task before it read an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sleep {
+    /// When it began.
+    pub blocked: MonoNs,
+    /// When the task was woken.
+    pub woken: MonoNs,
+    /// In which system call.
+    pub syscall: u16,
+    /// Something that came to be read ended it, or the task that sent that: no lock, disk or time-out.
+    pub is_for_input: bool,
+}
+
+/// The sleep, where there was one.
+pub type Slept = Option<Sleep>;
 
 /// What was needed.
 #[derive(Default)]
@@ -233,8 +247,8 @@ struct Cursor {
     ran: Vec<(MonoNs, MonoNs)>,
     /// How many of `ran` there were at the first and last sleep since.
     slept: Option<(usize, usize)>,
-    /// The last sleep since, with its system call.
-    sleep: Option<(MonoNs, MonoNs, u16)>,
+    /// The last sleep since.
+    sleep: Slept,
     /// Spans open on the task, with how many calls each awaits.
     open: Vec<(u32, u32)>,
 }
@@ -308,7 +322,9 @@ impl Walk<'_> {
         }
         let so_far = c.ran.len();
         c.slept = Some(c.slept.map_or((so_far, so_far), |s| (s.0, so_far)));
-        c.sleep = Some((w.blocked, w.woken, w.syscall));
+        let is_by_input = matches!(w.cause, EndedBy::Socket | EndedBy::Net | EndedBy::Packet | EndedBy::Task);
+        let is_for_input = is_by_input && !is_futex(w);
+        c.sleep = Some(Sleep { blocked: w.blocked, woken: w.woken, syscall: w.syscall, is_for_input });
         if c.open.iter().all(|o| o.1 > 0) || !is_in {
             return;
         }
@@ -338,14 +354,14 @@ impl Walk<'_> {
             }
         }
         if p.did == Did::Answered
-            && let Some((blocked, woken, syscall)) = c.sleep
+            && let Some(sleep) = c.sleep
         {
             if let Some(slept) = out.slept.get_mut(p.call as usize) {
-                *slept = Some((blocked, woken));
+                *slept = Some(sleep);
             }
             if let Some(service) = (self.service_of)(p.span) {
                 let awaited = out.awaited.entry(service).or_default();
-                *awaited = (awaited.0 + u64::from(is_epoll(syscall)), awaited.1 + 1);
+                *awaited = (awaited.0 + u64::from(is_epoll(sleep.syscall)), awaited.1 + 1);
             }
         }
         c.ran.clear();

@@ -1,6 +1,7 @@
 //! Live recordings: requests at services become jobs.
 
 pub mod assemble;
+mod backs;
 pub mod collect;
 mod doubled;
 pub mod order;

@@ -483,6 +483,10 @@ const AT_ONCE: &str =
 /// Opening connections is told from this part of a kind's time on.
 const OPENING_SHARE: f64 = 0.01;
 
+/// Waiting for slow clients is told from this part of a kind's time on, or from so long a request on (ns).
+const CLIENTS_SHARE: f64 = 0.05;
+const CLIENTS_NS: u64 = 1_000_000;
+
 fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     let title = format!("{}  (mean {})", k.asked, units::duration(k.mean_ns));
     let _ = write!(out, "\n{}", wrap(&sanitise(&title), "", style.prose()));
@@ -526,7 +530,8 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     if k.tiers.iter().any(|t| !t.arrivals_seen) {
         warn(out, ARRIVALS_UNSEEN, style);
     }
-    for tier in k.tiers.iter().filter(|t| t.unread_ns > 0) {
+    let counts = |ns: u64| ns >= CLIENTS_NS || (ns > 0 && ns as f64 >= CLIENTS_SHARE * k.mean_ns as f64);
+    for tier in k.tiers.iter().filter(|t| counts(t.unread_ns)) {
         let line = format!(
             "{} waited {} for clients that read slowly (their windows were full): that is not in its own time.",
             tier.service,
@@ -534,7 +539,7 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
         );
         out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
     }
-    for tier in k.tiers.iter().filter(|t| t.unsent_ns > 0) {
+    for tier in k.tiers.iter().filter(|t| counts(t.unsent_ns)) {
         let line = format!(
             "{} waited {} for clients that sent the rest of their requests late: that is not in its own time.",
             tier.service,

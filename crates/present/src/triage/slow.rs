@@ -87,6 +87,11 @@ fn total(k: &KindView) -> u128 {
     u128::from(k.mean_ns) * u128::from(k.count - k.unfinished.min(k.count))
 }
 
+/// How many of a kind's requests ended before their reply was complete.
+fn without_reply(k: &KindView) -> u64 {
+    k.left + k.reset + k.cut + k.unreplied
+}
+
 /// The kind that most time went to.
 fn most_of(r: &RequestsView) -> Option<&KindView> {
     r.kinds.iter().max_by_key(|k| (total(k), k.unfinished))
@@ -123,6 +128,10 @@ fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
     if ended < k.count - k.count / 10 {
         let _ = write!(requests, " (durations known for {})", units::count(ended));
     }
+    let unanswered = without_reply(k);
+    if unanswered > 0 && unanswered >= ended / 10 {
+        let _ = write!(requests, " ({} without a complete reply)", units::count(unanswered));
+    }
     if ended == 0 {
         // nobody knows how long they will take
         return format!(
@@ -133,13 +142,13 @@ fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
         );
     }
     // nobody knows how long those in flight will take
-    let of_whom = if r.kinds.iter().any(|k| k.unfinished > 0) { "answered requests'" } else { "requests'" };
-    let mut text = format!(
-        "{:.0} % of the {of_whom} time is {} at {}{known_as}: {requests}, ",
-        100.0 * share,
-        k.asked,
-        k.service,
-    );
+    let whose = match () {
+        () if r.kinds.iter().all(|k| k.unfinished == 0) => "the requests' time",
+        () if r.kinds.iter().all(|k| without_reply(k) == 0) => "the answered requests' time",
+        () => "the time of requests that ended",
+    };
+    let mut text =
+        format!("{:.0} % of {whose} is {} at {}{known_as}: {requests}, ", 100.0 * share, k.asked, k.service,);
     if k.rate_per_s.is_some() {
         let _ = write!(text, "{} over {}, ", k.rate(), units::duration(k.active_ns));
     }

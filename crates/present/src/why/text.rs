@@ -21,8 +21,9 @@ pub(super) fn percent(share: f64) -> String {
     if text == "-0 %" { "0 %".into() } else { text.replace('-', "−") }
 }
 
-/// What a difference consists of, where its own row does not say it.
-pub(super) fn sub_rows(d: &DifferenceView) -> Vec<String> {
+/// What a difference consists of, where its own row does not say it, with the signs of rows of a difference `whole`. Where what is told
+/// is more than the row, what went the other way is told with it.
+pub(super) fn sub_rows(d: &DifferenceView, whole: i64) -> Vec<String> {
     const LEAST: f64 = 0.15;
     let mut rows: Vec<(i64, String)> = Vec::new();
     for p in &d.parts {
@@ -62,7 +63,12 @@ pub(super) fn sub_rows(d: &DifferenceView) -> Vec<String> {
     if rows.len() == 1 && d.cause == "preempted" {
         rows.clear();
     }
-    rows.into_iter().map(|(ns, text)| format!("  {} {text}", units::duration(ns.unsigned_abs()))).collect()
+    let rest = d.more_ns - rows.iter().map(|r| r.0).sum::<i64>();
+    if !rows.is_empty() && rest != 0 && (rest < 0) != (d.more_ns < 0) {
+        let word = if rest < 0 { "less" } else { "more" };
+        rows.push((rest, format!("the rest, which took {word}")));
+    }
+    rows.into_iter().map(|(ns, text)| format!("  {} {text}", relative(ns, whole))).collect()
 }
 
 /// What somebody did, by the name of the state.
@@ -263,7 +269,7 @@ impl WhyView {
             ]);
             let examples: Vec<&str> = d.examples.iter().map(|e| short(e)).collect();
             let examples = (!examples.is_empty()).then(|| format!("  e.g. {}", examples.join(" ")));
-            for text in sub_rows(d).into_iter().chain(examples) {
+            for text in sub_rows(d, k.more_ns).into_iter().chain(examples) {
                 t.row([Cell::default(), Cell::default(), Cell::default(), Cell::tinted(text, Tint::Dim)]);
             }
         }
@@ -285,5 +291,53 @@ impl WhyView {
         }
         t.row([Cell::from(relative(k.more_ns, k.more_ns)), Cell::from("100 %"), Cell::default(), Cell::from("total")]);
         t
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(more_ns: i64, by: &str) -> PartView {
+        PartView {
+            more_ns,
+            state: "preempted",
+            syscall: None,
+            by: Some(by.into()),
+            object: None,
+            meanwhile: None,
+            is_own_thread: false,
+            serving: None,
+            reason: None,
+        }
+    }
+
+    fn row(more_ns: i64, parts: Vec<PartView>) -> DifferenceView {
+        DifferenceView {
+            rank: 1,
+            cause: "preempted",
+            text: String::new(),
+            service: String::new(),
+            host: String::new(),
+            main: MainView::default(),
+            more_ns,
+            share: 0.0,
+            slow_ns: 0,
+            typical_ns: 0,
+            requests_with: 1,
+            examples: Vec::new(),
+            parts,
+        }
+    }
+
+    #[test]
+    fn what_stands_under_a_row_is_a_part_of_it() {
+        let more = row(759_000, vec![part(976_000, "compile"), part(124_000, "wakepath")]);
+        assert_eq!(
+            sub_rows(&more, 106_000_000),
+            ["  976 µs by compile", "  124 µs by wakepath", "  −341 µs the rest, which took less"]
+        );
+        let less = row(-3_720_000, vec![part(-1_900_000, "postgres"), part(-1_000_000, "java")]);
+        assert_eq!(sub_rows(&less, 106_000_000), ["  −1.90 ms by postgres", "  −1.00 ms by java"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::views::call;
 use std::borrow::Cow;
-use wakepath_analysis::causes::{Sentence, When};
+use wakepath_analysis::causes::{Cause, Sentence, State, When};
 use wakepath_analysis::why::{Detail, Difference};
 
 /// What a difference is, with where and by whom; `main` is what its largest part says.
@@ -12,7 +12,7 @@ pub(super) fn text(d: &Difference, main: Option<&Detail>) -> String {
     let said = about.says.iter().find_map(|s| known.said(s));
     let added = about.adds.iter().filter_map(|s| known.said(s));
     let asked = main.and_then(|m| m.serving.as_deref()).map(|asked| format!(", for {asked}"));
-    said.into_iter().chain(added).chain(asked).collect()
+    said.into_iter().chain(added).chain(asked).chain(known.disk_behind()).collect()
 }
 
 /// What is known of a difference.
@@ -33,6 +33,14 @@ impl<'d> Known<'d> {
 
     fn object(&self) -> Option<&'d str> {
         self.main?.object.as_deref()
+    }
+
+    /// That another service, which was waited for too, waited for a disk, where that is most of the time.
+    fn disk_behind(&self) -> Option<String> {
+        let main = self.main.filter(|m| m.state == State::Disk && !self.is(When::BySeveral))?;
+        let who = main.meanwhile.as_ref()?;
+        let cause = self.difference.what.cause;
+        matches!(cause, Cause::Futex | Cause::Lock).then(|| format!(", while {who} waited for the disk"))
     }
 
     /// A sentence; `None` where it is not right, or a word of it is not known.
@@ -89,7 +97,6 @@ impl<'d> Known<'d> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_analysis::causes::{Cause, State};
     use wakepath_analysis::reasons;
     use wakepath_analysis::why::What;
 
@@ -152,6 +159,10 @@ mod tests {
         }
         assert_eq!(said(Cause::Lock, None), "api:80 waiting for a lock");
         assert_eq!(said(Cause::Unknown, None), "not known, in api:80");
+        let behind =
+            Detail { state: State::Disk, meanwhile: Some("db".into()), is_own_thread: true, ..detail(None, None) };
+        let expected = "api:80 waiting to be woken by another of its threads, while db waited for the disk";
+        assert_eq!(said(Cause::Futex, Some(Detail { reason: None, ..behind })), expected);
         let served = Detail { serving: Some("GET /".into()), reason: None, ..detail(None, None) };
         assert_eq!(said(Cause::Cpu, Some(served)), "api:80 computing, for GET /");
     }

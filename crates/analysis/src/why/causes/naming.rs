@@ -79,9 +79,12 @@ impl<'n> Naming<'n> {
         let named = |cause, detail| Some((self.what(cause, self.service(o.waiter), o.waiter.0), detail));
         let (syscall, by) = (o.syscall, o.by.map(|t| self.process_of(t)));
         let detail = self.detail();
-        // a disk that is waited for is the cause for whoever waits, and for whoever waits for the one that waits
-        let is_paging = s.state == State::PageFault && matches!(o.state, State::Lock | State::Futex);
-        if is_flush(o.syscall) || is_paging || (s.state == State::Disk && o.state != State::Network) {
+        // a disk that is waited for is the cause for whoever waits, and for those of its service who wait for the one that waits; who
+        // holds up another service by that did not make that wait for a disk
+        let is_behind = matches!(o.state, State::Lock | State::Futex);
+        let is_own = !is_behind || self.is_of_service(o.waiter);
+        let is_paging = s.state == State::PageFault && is_behind && is_own;
+        if is_flush(o.syscall) || is_paging || (s.state == State::Disk && o.state != State::Network && is_own) {
             let read = || s.object.clone().filter(|_| matches!(s.state, State::Disk | State::PageFault));
             let own = self.reader.file_of(o).filter(|_| !is_paging);
             // the file of another's call, after which it waits, is none of its own call's
@@ -223,6 +226,20 @@ impl<'n> Naming<'n> {
         (self.slice.host, self.slice.task)
     }
 
+    /// Whether the slice is of the process of a task, or of one like it.
+    fn is_alike(&self, of: (HostId, TaskId)) -> bool {
+        let (names, task) = (self.reader.names, self.task());
+        names.is_one_process(of, task) || names.is_alike(of, task)
+    }
+
+    /// Whether the slice is of the service of a task. A helper of a server, which may be called otherwise than those that serve, listens
+    /// nowhere.
+    fn is_of_service(&self, of: (HostId, TaskId)) -> bool {
+        let (names, (host, task)) = (self.reader.names, self.task());
+        let is_helper = || self.reader.index.listens_at(host, names.tgid(host, task)).is_none();
+        self.is_alike(of) || (of.0 == host && names.program(of.0, of.1) == self.process && is_helper())
+    }
+
     fn process_of(&self, (host, task): (HostId, TaskId)) -> String {
         self.reader.names.program(host, task).to_owned()
     }
@@ -251,8 +268,6 @@ impl<'n> Naming<'n> {
     /// What the service had been asked for, of causes of its own.
     fn serving(&self, cause: Cause) -> Option<String> {
         let p = self.place.filter(|_| cause.about().names_request)?;
-        let is_its =
-            |of| self.reader.names.is_one_process(of, self.task()) || self.reader.names.is_alike(of, self.task());
-        p.asked_for.clone().filter(|_| p.task.is_some_and(is_its))
+        p.asked_for.clone().filter(|_| p.task.is_some_and(|of| self.is_alike(of)))
     }
 }

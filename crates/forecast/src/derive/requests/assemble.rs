@@ -1,5 +1,6 @@
 //! Puts the pieces of each request together: visits, with their parts in order of time.
 
+use super::backs::Backs;
 use super::collect::Collected;
 use super::services::Services;
 use crate::derive::demand::{Demand, Piece};
@@ -14,9 +15,6 @@ use wakepath_causality::path::{Half, Request, Span};
 use wakepath_graph::Index;
 use wakepath_model::ids::{CommonNs, HostId, MonoNs, StrId};
 
-/// Between whom a way is: the asking and the serving service, by number; `None` = not watched.
-type Ends = (Option<usize>, Option<usize>);
-
 /// What is asked for: host, service, protocol, verb, target.
 type Asked = (HostId, Option<usize>, StrId, StrId, StrId);
 
@@ -30,7 +28,7 @@ pub fn visits(
     tokens: &Tokens,
     links: &Links,
 ) -> (Vec<String>, Vec<Visit>) {
-    let backs = backs(index, collected, services, demand);
+    let backs = Backs::read(index, collected, services, demand);
     let mut a = Assembly {
         index,
         names,
@@ -48,35 +46,6 @@ pub fn visits(
     (a.asked, roots)
 }
 
-/// How long a reply was on its way: from its sending until its reader, asleep, was woken. `None` where the reader was
-/// not asleep for it.
-fn back(index: &Index, s: &Span, slept: Option<(MonoNs, MonoNs)>) -> Option<u64> {
-    let (caller, callee) = (s.caller.as_ref()?, s.callee.as_ref()?);
-    let (blocked, woken) = slept?;
-    let sent = index.common(callee.host, callee.exchange.reply.ended);
-    let (blocked, woken) = (index.common(caller.host, blocked), index.common(caller.host, woken));
-    (blocked <= sent && sent <= woken).then(|| super::between(sent, woken))
-}
-
-/// The usual way back between two services, for replies whose arrival nobody slept for: the median.
-fn backs(index: &Index, collected: &Collected, services: &Services, demand: &Demand) -> FxHashMap<Ends, u64> {
-    let mut seen: FxHashMap<Ends, Vec<u64>> = FxHashMap::default();
-    for (r, first) in collected.requests.iter().zip(&collected.first) {
-        for (i, s) in r.spans.iter().enumerate() {
-            let at = *first as usize + i;
-            if let Some(ns) = back(index, s, demand.slept[at]) {
-                let asker = s.parent.and_then(|p| services.of_span[(*first + p) as usize]);
-                seen.entry((asker, services.of_span[at])).or_default().push(ns);
-            }
-        }
-    }
-    let median = |mut all: Vec<u64>| {
-        let middle = all.len() / 2;
-        *all.select_nth_unstable(middle).1
-    };
-    seen.into_iter().map(|(ends, all)| (ends, median(all))).collect()
-}
-
 struct Assembly<'a> {
     index: &'a Index,
     names: &'a Names<'a>,
@@ -84,7 +53,7 @@ struct Assembly<'a> {
     demand: &'a Demand,
     tokens: &'a Tokens,
     links: &'a Links,
-    backs: FxHashMap<Ends, u64>,
+    backs: Backs,
     asked: Vec<String>,
     by_text: FxHashMap<String, usize>,
     by_ids: FxHashMap<Asked, usize>,
@@ -174,7 +143,7 @@ impl Assembly<'_> {
         let slept = self.demand.slept[number as usize];
         let Some(callee) = &s.callee else {
             // until the answer was there, and not until its reader had a processor
-            let end = slept.map_or(t.end, |(_, woken)| woken.clamp(t.start, t.end));
+            let end = slept.map_or(t.end, |s| s.woken.clamp(t.start, t.end));
             let ns = end.0.saturating_sub(t.start.0);
             let parts = vec![Part::Work { state: WorkState::Outside, ns }];
             return Visit { service: None, asked, there_ns: 0, back_ns: 0, parts };
@@ -185,8 +154,7 @@ impl Assembly<'_> {
             let is_known = callee.exchange.request.arrived.0 != 0;
             there_ns = if is_known { self.there(caller, came) } else { 0 };
             let asker = s.parent.and_then(|p| self.services.of_span[(first + p) as usize]);
-            let usual = self.backs.get(&(asker, service)).copied().unwrap_or(there_ns);
-            back_ns = back(self.index, s, slept).unwrap_or(usual);
+            back_ns = self.backs.of(self.index, s, slept, (asker, service), there_ns);
         }
         let factor = service.map_or(1.0, |id| self.demand.used[id].factor());
         let from = self.demand.pieces.partition_point(|p| p.span < number);
