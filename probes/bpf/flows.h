@@ -107,6 +107,38 @@ static __always_inline void leave_flow_slot(struct sock *sk, u64 cookie)
 	*(volatile u64 *)&f->id = 0;
 }
 
+/* Whether bytes wait in a TCP socket for a read. */
+static __always_inline bool has_unread(struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+
+	return field(tp, rcv_nxt) != field(tp, copied_seq);
+}
+
+/* Lets it be seen when the first bytes come on a typed socket that was connected before: on_data_ready notes it in a state, which an
+ * operation would make too late. When bytes came that wait there already nobody saw: of these the state would tell a later moment. */
+static __noinline int await_arrival(struct sock *sk)
+{
+	struct flow_state *f;
+	u64 cookie;
+
+	if (field(sk, sk_protocol) != IPPROTO_TCP || field(sk, __sk_common.skc_state) != TCP_ESTABLISHED)
+		return 0;
+	if (has_unread(sk) || known_flow(sk))
+		return 0;
+	f = make_flow(sk, false);
+	if (!f || f->arrived_ns || !has_unread(sk))
+		return 0;
+	/* they came meanwhile */
+	cookie = f->id;
+	f = flow_slot(cookie);
+	if (f && f->id == cookie)
+		*(volatile u64 *)&f->id = 0;
+	else
+		bpf_sk_storage_delete(&flows, sk);
+	return 0;
+}
+
 /* A typed socket as a TCP socket, 0 where it is none. */
 static __always_inline struct tcp_sock *tcp_of(struct sock *sk)
 {

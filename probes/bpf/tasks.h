@@ -269,6 +269,8 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 	/* read what moves before the time is taken: records of the rings that are older than this are no news */
 	if (cfg_sock_hooks) {
 		d.flow = bpf_get_socket_cookie(sk);
+		if (d.marks & FDM_WATCHED)
+			await_arrival(sk);
 	} else {
 		/* names it as the programs will, and leaves them a state to find */
 		f = flow_at(sk);

@@ -336,7 +336,15 @@ impl Critical<'_> {
         // its first byte is what the server saw arrive
         let sender = (caller.host, caller.exchange.flow, (caller.exchange.request.start as u32).wrapping_add(1));
         let message = Message { by: Some(task), from: Some(sender), ..Message::NOTHING };
-        self.walk.put(task, began, State::Network, message, Some(remote(&caller.place)));
+        let object = Some(remote(&caller.place));
+        if let Some(callee) = span.callee.as_ref().filter(|c| c.exchange.request.arrived.0 == 0) {
+            let e = &callee.exchange;
+            let still_awaited = self.walk.awaited_until((callee.host, e.request.task), e.flow);
+            let from = still_awaited.map_or(began, |at| at.max(began));
+            let unseen = Message { by: Some(task), reason: Some(reasons::NO_ARRIVAL), ..Message::NOTHING };
+            self.walk.put(task, from, State::Unknown, unseen, object.clone());
+        }
+        self.walk.put(task, began, State::Network, message, object);
         self.walk.place(f.depth, Some(f.span), self.evidence(f.span));
     }
 }

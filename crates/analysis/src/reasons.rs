@@ -204,6 +204,9 @@ reasons! {
     /// A slot, a connection of a pool or a lock that others' requests had.
     OTHERS_ANSWERED = "it went on when another request had been answered there",
         "a pool, a limit or a lock lets so many in at a time: raise the limit, or make those requests shorter";
+    /// Nobody saw a request arrive.
+    NO_ARRIVAL = "when it arrived there is not known: it was on its way, or waited to be picked up",
+        "the connection is older than the recording, or the kernel (before 6.3) or the preload library does not tell when bytes arrive";
     /// A request waited for its task.
     TASK_BUSY = "the task that took it was busy with something else",
         "use more workers, or shorter work in an event loop";

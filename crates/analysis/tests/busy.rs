@@ -8,13 +8,18 @@ use wakepath_analysis::slices::{Slice, State};
 use wakepath_analysis::spans::lay_out;
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
-use wakepath_testkit::recording::Cuts;
+use wakepath_model::ids::MonoNs;
+use wakepath_model::rows::Event;
+use wakepath_testkit::recording::{Cuts, Recording};
 use wakepath_testkit::script::play;
 
 /// Of the longest request of a script: begin and end (us from its own begin), state, and object or reason of each slice of a state
 /// that is asked for.
 fn told(script: &str, wanted: &[State]) -> Vec<(i64, i64, State, String)> {
-    let recording = play(script).expect("the script");
+    told_of(&play(script).expect("the script"), wanted)
+}
+
+fn told_of(recording: &Recording, wanted: &[State]) -> Vec<(i64, i64, State, String)> {
     let dir = tempfile::tempdir().expect("a folder");
     let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
     let folder = Folder::open(&dirs).expect("opened");
@@ -74,6 +79,31 @@ fn a_request_that_had_come_waited_for_what_its_loop_did_for_another() {
     assert_eq!(queued[1].3, "computing", "between two connections it is anybody's");
     let ran = told(&script, &[State::Running]);
     assert!(ran.iter().map(|s| s.1 - s.0).sum::<i64>() < 20, "{ran:?}");
+}
+
+/// What nobody saw arrive was on its way, or lay there while the loop computed. It was on its way while the loop waited for it.
+#[test]
+fn a_call_that_was_not_seen_to_arrive_is_on_the_network_only_while_its_server_waited_for_it() {
+    let of = |server: &str, state| {
+        let script = format!(
+            "{BEFORE}5 C asks r1 c for -\n10 A takes r1\n20 A asks r2 b for r1\n{server}\n520 A hears r2\n530 A answers r1\n535 C hears r1\n"
+        );
+        let mut recording = play(&script).expect("the script");
+        for row in recording.hosts.iter_mut().flat_map(|h| &mut h.rows) {
+            if let Event::Op(o) = row {
+                o.arrived = MonoNs(0);
+            }
+        }
+        told_of(&recording, &[state])
+    };
+    let busy = "500 B takes r2\n510 B answers r2";
+    let unknown = of(busy, State::Unknown);
+    assert!(unknown.iter().any(|s| s.1 - s.0 > 470), "{unknown:?}");
+    let network = of(busy, State::Network);
+    assert!(network.iter().all(|s| s.1 - s.0 < 20), "{network:?}");
+    let waiting = "498 B woken by b since 2 in epoll\n500 B takes r2\n510 B answers r2";
+    let network = of(waiting, State::Network);
+    assert!(network.iter().any(|s| s.1 - s.0 > 470), "{network:?}");
 }
 
 /// A worker that another thread hands requests to is done with one before it has the next.

@@ -67,6 +67,9 @@ pub struct TierView {
     /// When requests arrived at its host was seen, of some at least. By the preload library it is not: durations begin when
     /// the program reads.
     pub arrivals_seen: bool,
+    /// Spans, of all requests together, whose arrival at the host was not seen: they may have waited there before, which then is in
+    /// `between_ns`, or in no figure where nobody recorded calls.
+    pub arrivals_unseen: u64,
     /// Time in which its replies found no room, since its clients had not read what came before (ns, average a request).
     pub unread_ns: u64,
     /// Time in which it waited for the rest of its requests, which its clients had not sent yet (ns, average a request).
@@ -512,6 +515,7 @@ fn kind_view(service: &str, asked: &str, k: &Kind) -> KindView {
                 self_unsure_ns: t.self_unsure_ns / n,
                 queued_ns: t.queued_ns / n,
                 arrivals_seen: t.unwatched || t.arrivals_unseen < t.spans,
+                arrivals_unseen: t.arrivals_unseen,
                 unread_ns: t.unread_ns / n,
                 unsent_ns: t.unsent_ns / n,
                 connect_ns: t.opening.connect / n,

@@ -48,6 +48,9 @@ pub struct SpanView {
     /// When its caller had the answer, after the root's begin, ns.
     #[serde(skip)]
     pub heard_ns: Option<i64>,
+    /// Nobody saw its request arrive: it may have waited there before its begin.
+    #[serde(skip)]
+    pub arrival_unseen: bool,
     /// Begin (host's monotonic ns).
     pub start_ns: u64,
     /// End.
@@ -217,6 +220,7 @@ impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Aroun
             left_ns: (e.client.left.0 != 0).then(|| e.client.left.0.saturating_sub(t.start.0)),
             has_replied: e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::OneWay),
             heard_ns: s.caller.as_ref().map(|c| self.offset(c.host, c.exchange.reply.ended)),
+            arrival_unseen: s.callee.as_ref().is_some_and(|c| c.exchange.request.arrived.0 == 0),
             start_ns: t.start.0,
             end_ns: t.end.0,
             offset_ns: self.offset(t.host, t.start),

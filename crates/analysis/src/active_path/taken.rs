@@ -168,6 +168,20 @@ impl Walk<'_> {
         read.map_or(self.at, |o| self.index.common(host, o.arrived).min(self.at))
     }
 
+    /// Until when what `task` read on a connection at the cursor had not come, where nobody saw it arrive: so long the task waited for
+    /// input, and read this first. `None` where it did something else before, and the bytes may have lain there.
+    pub(crate) fn awaited_until(&self, task: (HostId, TaskId), flow: EndpointId) -> Option<CommonNs> {
+        let (index, (host, id)) = (self.index, task);
+        let read = index.timeline().local(host, self.at);
+        let mut earlier =
+            (0..index.waits_from(host, id, read)).rev().take(WORK_MAX).map_while(|p| index.wait(host, id, p));
+        let w = earlier.find(|w| !matches!(w.cause, EndedBy::Preempted | EndedBy::Stopped))?;
+        let next = index.operation_from(host, id, w.at).filter(|o| o.flow == flow && o.kind == OpKind::Recv)?;
+        let is_for_input = is_poll(&w) || next.entry <= w.blocked;
+        let is_first = next.entry <= read && !index.polls_within(host, id, w.at, next.entry);
+        (is_for_input && is_first).then(|| index.common(host, w.woken).min(self.at))
+    }
+
     /// The task ran for something else from `from` to the cursor: for whom, part by part.
     fn tell_work(&mut self, task: (HostId, TaskId), from: CommonNs, own: EndpointId, what: Taken) {
         let is_seen = is_seen(self.index, task, from, self.at);

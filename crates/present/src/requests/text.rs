@@ -487,6 +487,22 @@ const OPENING_SHARE: f64 = 0.01;
 const CLIENTS_SHARE: f64 = 0.05;
 const CLIENTS_NS: u64 = 1_000_000;
 
+/// Where durations and waits may be too short, since nobody saw messages arrive.
+fn unseen_arrivals(k: &KindView, out: &mut String, style: Style) {
+    if k.tiers.iter().any(|t| !t.arrivals_seen) {
+        warn(out, ARRIVALS_UNSEEN, style);
+    }
+    for tier in k.tiers.iter().filter(|t| t.arrivals_seen && t.arrivals_unseen > 0) {
+        let (was, it) = if tier.arrivals_unseen == 1 { ("was", "it") } else { ("were", "they") };
+        let line = format!(
+            "{} to {} {was} not seen to arrive: {it} may have waited there before, and so taken longer.",
+            units::counted(tier.arrivals_unseen, "message", "messages"),
+            tier.service,
+        );
+        warn(out, &line, style);
+    }
+}
+
 fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     let title = format!("{}  (mean {})", k.asked, units::duration(k.mean_ns));
     let _ = write!(out, "\n{}", wrap(&sanitise(&title), "", style.prose()));
@@ -527,9 +543,7 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
         );
         below(out, &line, Tint::Plain, style);
     }
-    if k.tiers.iter().any(|t| !t.arrivals_seen) {
-        warn(out, ARRIVALS_UNSEEN, style);
-    }
+    unseen_arrivals(k, out, style);
     let counts = |ns: u64| ns >= CLIENTS_NS || (ns > 0 && ns as f64 >= CLIENTS_SHARE * k.mean_ns as f64);
     for tier in k.tiers.iter().filter(|t| counts(t.unread_ns)) {
         let line = format!(

@@ -70,6 +70,7 @@ impl ShowView {
         }
         self.in_full(&mut out, &table.cut_rows(if has_bars { ASKED } else { ASKED - 1 }, style), style);
         self.openings(&mut out, style);
+        self.unseen_arrivals(&mut out, style);
         self.clients_left(&mut out, style);
         self.outlasting(&mut out, style);
         self.displaced(&mut out, style);
@@ -190,6 +191,24 @@ impl ShowView {
                 }
             );
             numbered(out, head, s, &text, Tint::Plain, style);
+        }
+    }
+
+    /// What may have waited before its begin, where that counts: of the request itself nobody knows how long.
+    fn unseen_arrivals(&self, out: &mut String, style: Style) {
+        const SHARE: f64 = 0.01;
+        let counts = |s: &&SpanView| s.between_ns.is_none_or(|ns| ns as f64 >= SHARE * self.duration_ns as f64);
+        let mut head = "\nNot seen to arrive:\n";
+        for s in self.spans.iter().filter(|s| s.arrival_unseen).filter(counts) {
+            let text = match s.between_ns {
+                None => format!(
+                    "{}: it may have waited there before it was read, so it took at least this long.",
+                    s.service
+                ),
+                Some(_) => format!("{}: its delivery may be time for which it waited there to be read.", s.service),
+            };
+            numbered(out, head, s, &text, Tint::Plain, style);
+            head = "";
         }
     }
 

@@ -177,6 +177,9 @@ fn most_time(k: &KindView, share: f64, r: &RequestsView) -> String {
         let is_queue = ns == tier.queued_ns && ns > tier.self_ns;
         text.push_str(&meanwhile(tier, r).filter(|_| is_queue).unwrap_or_default());
     }
+    if k.tiers.iter().any(|t| t.service == k.service && t.arrivals_unseen > 0) {
+        text.push_str(" Not all were seen to arrive: these may have taken longer.");
+    }
     text
 }
 
@@ -238,13 +241,20 @@ fn parts_of(t: &TierView) -> [(u64, String); 6] {
         }
         () => format!("{name}'s own"),
     };
+    // nobody saw how much of it a request had waited there already
+    let between = match t.arrivals_unseen {
+        0 => format!("network and delivery to {name} and back"),
+        _ => format!(
+            "between {name} and who called it (network, or waiting there to be picked up: not all arrivals were seen)"
+        ),
+    };
     [
         // what went on after the reply is no part of the request's time
         (t.self_ns.saturating_sub(t.after_ns), own),
         (t.unsent_ns, format!("{name} waiting for the rest of requests, which its clients had not sent yet")),
         (t.unread_ns, format!("{name} waiting until its clients had read what came before")),
         (t.queued_ns, format!("waiting to be picked up by {name}")),
-        (t.between_ns, format!("network and delivery to {name} and back")),
+        (t.between_ns, between),
         (t.connect_ns + t.handshake_ns, format!("opening connections to {name} (with its part of the handshake)")),
     ]
 }

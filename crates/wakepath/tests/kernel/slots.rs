@@ -107,3 +107,33 @@ fn what_came_before_a_reset_is_read_behind_it() {
         }
     }
 }
+
+#[test]
+fn the_first_bytes_on_a_connection_from_before_are_seen_to_arrive() {
+    for backend in ["calls", "socket-hooks"] {
+        let before = || {
+            let pairs: [_; 2] = std::array::from_fn(|_| tcp_pair());
+            send_by("write", &pairs[1].0, b"before it began");
+            pairs
+        };
+        let Some((rec, pairs)) = record_behind(backend, before) else {
+            continue;
+        };
+        for (a, b) in &pairs {
+            send_by("write", a, b"asked");
+            pause(60);
+            recv_by("read", b, if std::ptr::eq(b, &pairs[1].1) { 20 } else { 5 });
+        }
+        let flows = pairs.each_ref().map(|(a, b)| (ids(a), ids(b)));
+        let trace = rec.stop();
+        let arrived = flows.map(|(a, b)| {
+            let sent = trace.moved(trace.flow(a), OpKind::Send)[0];
+            let read = trace.moved(trace.flow(b), OpKind::Recv)[0];
+            assert!(read.arrived.0 == 0 || read.arrived >= sent.entry, "{backend}: {read:?}, {sent:?}");
+            (read.arrived.0 != 0).then(|| read.at.0 - read.arrived.0)
+        });
+        assert!(arrived[0].is_some_and(|lay| lay >= 50_000_000), "{backend}: {arrived:?}");
+        // of what lay there before nobody knows
+        assert_eq!(arrived[1], None, "{backend}");
+    }
+}
