@@ -23,9 +23,6 @@ pub(super) struct Domain {
     pub(super) rest: Option<Rest>,
     /// Its threads that read answers: what came of them may be waiting for a loop to take it.
     pub(super) carriers: Carriers,
-    /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
-    /// server pushed, or what was put into a queue.
-    pub(super) notified: MonoNs,
     /// How often its requests waited for what was not done for them alone.
     pub(super) elsewhere: Elsewhere,
     /// When it last took a request.
@@ -42,13 +39,17 @@ pub(super) struct Domain {
     pub(super) doubtful: Option<Vec<ExId>>,
 }
 
-/// How many requests of a process waited for what another one did by a way that bears no message, and how many did not.
+/// What requests of a process waited for that was not done for them alone: how many for what another process did by a way that bears no
+/// message, and how many did not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Elsewhere {
     waited: u32,
     did_not: u32,
     /// How many went on with the answer to another request's call.
     pub(super) shared_answers: u32,
+    /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
+    /// server pushed, or what was put into a queue.
+    pub(super) notified: MonoNs,
 }
 
 impl Elsewhere {

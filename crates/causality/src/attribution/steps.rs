@@ -556,7 +556,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     }
 
     fn message_unasked(&mut self, process: ProcessId, at: MonoNs) {
-        self.facts.domain_mut(process).notified = at;
+        self.facts.domain_mut(process).elsewhere.notified = at;
     }
 
     fn pushes(&self, process: ProcessId, side: Side) -> bool {

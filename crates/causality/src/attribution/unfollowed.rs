@@ -18,7 +18,7 @@ impl<F: Finished> Attribution<'_, F> {
                 let has_put = self.has_put_before(xs, x, at);
                 self.facts.state_mut(x).request.flags.add_if(RequestFlag::Unfollowed, has_put);
             }
-            _ => self.facts.domain_mut(process).notified = at,
+            _ => self.facts.domain_mut(process).elsewhere.notified = at,
         }
     }
 
@@ -32,14 +32,14 @@ impl<F: Finished> Attribution<'_, F> {
     /// what came of it, and who did the work is not known.
     pub(super) fn may_have_waited_for_a_queue(&self, xs: &Slab, x: ExId) -> bool {
         let process = self.facts.state(x).process;
-        let told = self.facts.domains.get(process.leader()).map_or(MonoNs(0), |d| d.notified);
+        let told = self.facts.domains.get(process.leader()).map_or(MonoNs(0), |d| d.elsewhere.notified);
         told != MonoNs(0) && self.has_put_before(xs, x, told)
     }
 
     /// Whether a loop replies to a request in a turn in which it was told what happened elsewhere, and given nothing of that request's: it
     /// waited for that, and who did the work is not known.
     pub(super) fn is_answered_with_news(&self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> bool {
-        let told = self.facts.domain(self.facts.state(x).process).map_or(MonoNs(0), |d| d.notified);
+        let told = self.facts.domain(self.facts.state(x).process).map_or(MonoNs(0), |d| d.elsewhere.notified);
         let taken = xs.get(x).request.taken;
         let is_none_of_its = |y: ExId| {
             let is_own = || self.facts.state(y).call.parent == Some(Parent::Root);
