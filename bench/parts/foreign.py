@@ -505,7 +505,7 @@ SYSTEMS = {
 # How the recorder is asked where the probes of asyncio are measured by themselves.
 ASYNCIO = ["--runtimes=python"]
 # How much of these is to be complete, in percent. Of calls from an event loop's first moments nothing tells whose they are.
-COMPLETE = {"mcp": 95}
+COMPLETE = {"mcp": 95, "go": 95, "go-throttled": 95, "fastapi": 90, "fastapi-uvloop": 90}
 BIND = ["-b", "127.0.0.1:@PORT@"]
 RACK = CODE / "memcached.ru"
 # A second look, with those of `strangers`: `bench/foreign more`.

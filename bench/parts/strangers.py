@@ -209,7 +209,7 @@ def cowboy(place):
 def throttled(place):
     """The Go service and what it asks on a twelfth of a processor: as slow as a host that many share, or an emulated one."""
     port = go(place)
-    quota = place.stack.enter_context(Quota("foreign", 0.08))
+    quota = place.stack.enter_context(Quota("foreign", 0.08, 100_000))
     for pid in place.pids:
         quota.take(pid)
     return port
