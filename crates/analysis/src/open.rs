@@ -470,8 +470,10 @@ fn span_of(folder: &Folder, host: HostId) -> (MonoNs, MonoNs) {
     folder.host(host).and_then(|h| h.span()).unwrap_or_default()
 }
 
+/// Whether nothing shows that somebody was done with it. Who takes a request back leaves it, though the connection goes on.
 fn is_open(e: &Exchange) -> bool {
-    e.is(ExchangeFlag::Cut) && !e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::Reset)
+    let was_left = e.client.left.0 != 0 && !e.is(ExchangeFlag::Unfinished);
+    !was_left && e.is(ExchangeFlag::Cut) && !e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::Reset)
 }
 
 /// Requests that asked to wait until something happens, and that it had not happened for.

@@ -253,6 +253,10 @@ fn one_in_flight(r: &RequestView, open: &OpenView, kinds: &[KindView]) -> String
         let _ = write!(text, ", which {}", w.text);
     }
     text.push('.');
+    if let Some(ns) = r.left_ago_ns {
+        let left = units::duration(ns);
+        let _ = write!(text, " Its client left {left} before the end: whether anybody still works on it is not known.");
+    }
     let asleep: u64 = open.may_have.iter().map(|i| i.tasks).sum();
     if r.handed_on.is_some() && asleep > 0 {
         let tasks = units::counted(
