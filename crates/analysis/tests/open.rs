@@ -354,6 +354,22 @@ flow d A D
     assert_eq!(found.requests, []);
 }
 
+/// Its connection goes on, and says nothing of it.
+#[test]
+fn a_request_that_its_client_took_back_is_not_in_flight() {
+    let script = "
+task A app
+flow s - A streams
+flow c - A
+100 A takes r1 s
+110 A reads withdrawal r1
+120 A takes r2 c
+130 A answers r2
+";
+    let recording = play(script).expect("the script");
+    assert_eq!(found_open_in(&recording).requests, []);
+}
+
 /// A server that owes an answer since before the recording: its threads that only slept may have that request, those that worked do not.
 #[test]
 fn who_only_slept_where_an_answer_is_due_is_not_called_idle() {

@@ -193,7 +193,7 @@ impl<S: Steps> Engine<S> {
         if r.what != Life::Exit {
             return;
         }
-        self.turned(r.task, r.at);
+        self.turned(r.task, None, r.at);
         if r.tid == r.tgid {
             let process = self.steps.process_of(r.task);
             self.eps.process_ended(process, r.at);
@@ -425,7 +425,7 @@ impl<S: Steps> Engine<S> {
 
     fn begin(&mut self, flow: EndpointId, mut e: Exchange, at: MonoNs) -> ExId {
         if e.side == Side::Server {
-            self.turned(e.request.actor, at);
+            self.turned(e.request.actor, Some(flow), at);
         }
         e.process = self.steps.process_of(e.request.actor);
         e.flags.set(ExchangeFlag::Internal, self.is_to_itself(flow, e.request.actor));

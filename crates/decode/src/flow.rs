@@ -457,6 +457,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
                 Role::Interim => MessageRole::Interim,
                 Role::Unsolicited if self.is_lane && m.attrs.verb.is_empty() => MessageRole::Reply,
                 Role::Unsolicited => MessageRole::Unsolicited,
+                Role::Withdrawal => MessageRole::Withdrawal,
             },
             sent: u8::from(m.dir == self.sent_dir),
             witness_kind,

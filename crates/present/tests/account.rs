@@ -48,7 +48,7 @@ flow c - A
     assert_eq!((kind.left, kind.reset, kind.cut, kind.left_longest_ns / 1_000), (1, 0, 0, 51));
     assert!(kind.failed_example.is_some());
     let text = view.render(0, &[], Style::default());
-    assert!(text.contains("1 client closed its side before the reply was complete (at most 5"), "{text}");
+    assert!(text.contains("1 client left or closed its side before the reply was complete (at most 5"), "{text}");
 }
 
 /// A service calls one that nobody watches for one of two requests.

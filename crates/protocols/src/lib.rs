@@ -77,6 +77,8 @@ pub enum Role {
     Interim,
     /// Belongs to no exchange: pushed by the server, or sent by the client without getting a reply.
     Unsolicited,
+    /// Takes the request with the same [`Witness`] back: the client waits for its reply no longer, though the flow goes on.
+    Withdrawal,
 }
 
 /// Where a message ends.

@@ -41,6 +41,7 @@
 //! 160 A connects d               also `connects d later` (in progress); 160 D accepts d
 //! 150 A sends frames c           bytes of no message (control frames); also `reads frames`; `sends push`: a message of the server's
 //!                                that answers nothing, on a flow with turns; `reads push`
+//! 150 A sends withdrawal q1      a client takes its request on a flow with streams back; 152 D reads withdrawal q1
 //! 170 A runs k                   its processor's clock ticks while it works for k
 //! 170 A polls 2                  epoll gave 2 descriptors; after it: since 165, timeout 500 (milliseconds)
 //! 170 A given c                  the library gave A one input: FLOW is readable; `write`: writable; `other`: no flow (then

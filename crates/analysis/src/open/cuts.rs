@@ -15,8 +15,10 @@ use wakepath_model::folder::Folder;
 use wakepath_model::ids::{HostId, MonoNs};
 use wakepath_model::rows::RuntimeKind;
 
+/// Whether nothing shows that somebody was done with it. Who takes a request back leaves it, though the connection goes on.
 fn is_open(e: &Exchange) -> bool {
-    e.is(ExchangeFlag::Cut) && !e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::Reset)
+    let was_left = e.client.left.0 != 0 && !e.is(ExchangeFlag::Unfinished);
+    !was_left && e.is(ExchangeFlag::Cut) && !e.is(ExchangeFlag::Replied) && !e.is(ExchangeFlag::Reset)
 }
 
 /// The same of a part of a request whose client left: its connection was open when the recording ended, and its own client waits there.

@@ -70,6 +70,8 @@ pub(super) struct FlowTraits {
     pub(super) opening: Option<Box<Opening>>,
     /// The last exchange of whose reply no more than the head was read at once.
     pub(super) replied: Option<Replied>,
+    /// Witnesses of requests that were taken back: what still comes of their replies answers nobody.
+    pub(super) withdrawn: Vec<u64>,
 }
 
 /// An exchange whose reply began.

@@ -6,19 +6,24 @@
 //! - An event loop is done where it closed the connection and, too, all that it was asking for the request (proxies do).
 //! - Of others no row tells. They are waited for as long as the process ever worked on a request, and their paths say that what they
 //!   did then is not known.
+//!
+//! Where a connection carries several requests at once, a client may take one back and keep the connection (HTTP/2's streams). It has left
+//! that one alike; but then neither what is sent on the connection tells of it, nor the next request there.
 
 use super::ends::{Ep, FlowFlag};
-use super::record::{Answered, Side};
+use super::record::{Answered, Exchange, Side};
 use super::{Engine, ExchangeFlag, Steps};
 use crate::process::ProcessId;
 use crate::slab::ExId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{FlowStateRow, OPEN, OpKind, OpRow};
+use wakepath_model::rows::{FlowStateRow, MessageRow, OPEN, OpKind, OpRow};
 
 /// System calls that move bytes past the program (`sendfile`, `splice`), by their numbers on x86-64.
 const UNSEEN: [u16; 2] = [40, 275];
+/// Most requests taken back that are remembered of a connection: their replies may be on their way.
+const WITHDRAWN_MAX: usize = 1 << 10;
 /// Most of them that are followed at once.
 const LEFT_MAX: usize = 1 << 14;
 
@@ -84,6 +89,43 @@ impl<S: Steps> Engine<S> {
         if let Some(ep) = self.eps.get_mut(&flow) {
             ep.other.left = at;
         }
+    }
+
+    /// A client takes a request back, and keeps the flow: it waits for the reply no longer. One whose reply has begun goes on.
+    pub(super) fn withdrawn(&mut self, r: &MessageRow) {
+        let Some(ep) = self.eps.get_mut(&r.flow) else { return };
+        let (sender, xs) = (ep.requested.0, &self.xs);
+        let is_its = |e: &Exchange| e.is_owed() && e.content.witness == (r.witness_kind, r.witness);
+        let Some(x) = ep.open.iter().copied().find(|&x| is_its(xs.get(x))) else { return };
+        if ep.traits.withdrawn.len() == WITHDRAWN_MAX {
+            ep.traits.withdrawn.remove(0);
+        }
+        ep.traits.withdrawn.push(r.witness);
+        ep.open.retain(|o| *o != x);
+        let e = self.xs.get_mut(x);
+        e.client.left = r.at;
+        e.flags.add(ExchangeFlag::Cut);
+        let (side, process, task) = (e.side, e.process, e.request.actor);
+        if side == Side::Server {
+            return self.follow(x, r.flow, task, r.at);
+        }
+        self.steps.gave_up(&self.xs, x, sender);
+        self.close(r.flow, x, r.at, false);
+        self.dropped(process, r.at);
+    }
+
+    /// Whether a reply that finds no open request is one to what its client took back. Who sends it has come to the reply.
+    pub(super) fn is_too_late(&mut self, r: &MessageRow, by: TaskId) -> bool {
+        let is_withdrawn = |ep: &Ep| ep.traits.withdrawn.contains(&r.witness);
+        if !r.witness_kind.names_exchange() || !self.eps.get(&r.flow).is_some_and(is_withdrawn) {
+            return false;
+        }
+        let is_its = |x: &ExId| self.xs.get(*x).content.witness == (r.witness_kind, r.witness);
+        if let Some(x) = self.left.on(r.flow).into_iter().find(is_its) {
+            self.steps.reply_began(&self.xs, x, by, r.at);
+            self.is_done(x, r.at, r.at);
+        }
+        true
     }
 
     /// A client closes a flow amid calls: it waits for their answers no longer, however long the other end keeps the flow.
@@ -215,6 +257,8 @@ impl<S: Steps> Engine<S> {
     /// An operation on a connection that its client left. Gives whether that is all that it says.
     pub(super) fn after_leaving(&mut self, r: &OpRow) -> bool {
         match r.kind {
+            // messages tell whose it is
+            OpKind::Send if r.result >= 0 && self.overlaps(r.flow) => {}
             OpKind::Send => {
                 // of several it may be more of the reply to another
                 if let [x] = self.left.on(r.flow)[..] {
@@ -277,10 +321,19 @@ impl<S: Steps> Engine<S> {
         }
     }
 
-    /// A task takes another request, or ended.
-    pub(super) fn turned(&mut self, task: TaskId, at: MonoNs) {
+    /// Whether requests are under way on a connection side by side.
+    fn overlaps(&self, flow: EndpointId) -> bool {
+        self.eps.get(&flow).is_some_and(|ep| ep.is(FlowFlag::Interleaves))
+    }
+
+    /// A task takes another request on this connection, or ended. Of several that it has at once by one connection, none tells of another.
+    pub(super) fn turned(&mut self, task: TaskId, by: Option<EndpointId>, at: MonoNs) {
         let Some(of) = self.left.of_task.get(&task).filter(|_| self.steps.turns_away(task)) else { return };
+        let beside = by.filter(|&flow| self.overlaps(flow));
         for x in of.clone() {
+            if beside == Some(self.xs.get(x).flow) {
+                continue;
+            }
             let last = self.steps.sign(&self.xs, x).last;
             self.is_done(x, last, at);
         }

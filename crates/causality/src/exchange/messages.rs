@@ -52,7 +52,9 @@ impl<S: Steps> Engine<S> {
         }
         let ep = self.eps.at(r.flow, r.at);
         ep.traits.flags.add_if(FlowFlag::Interleaves, r.witness_kind.interleaves());
-        let Some(is_request) = ep.direction_of(r) else { return self.message_unasked(r) };
+        let Some(is_request) = ep.direction_of(r) else {
+            return if r.role == MessageRole::Withdrawal { self.withdrawn(r) } else { self.message_unasked(r) };
+        };
         let Some(side) = ep.side else { return };
         let early = ep.early.take().map(|early| *early);
         if let Some(Early { sent, last, .. }) = early {
@@ -105,6 +107,9 @@ impl<S: Steps> Engine<S> {
         let (task, reached) =
             (spans.last().map_or(TaskId::UNKNOWN, |s| s.actor), spans.iter().map(|s| s.end).max().unwrap_or(r.start));
         let Some(x) = found else {
+            if self.is_too_late(r, task) {
+                return;
+            }
             if side == Side::Client && interleaves && !is_older {
                 // the answer to a call that was not seen
                 self.steps.unclear(&self.xs, side, task, r.at);

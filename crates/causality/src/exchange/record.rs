@@ -34,7 +34,7 @@ pub struct ByClient {
     pub unsent_ns: u64,
     /// The time of the reply in which bytes found no room, since the client had not read those before (ns).
     pub unread_ns: u64,
-    /// When it closed or reset the connection before the reply was complete; 0: it did not.
+    /// When it closed or reset the connection before the reply was complete, or took the request back; 0: it did not.
     pub left: MonoNs,
     /// When the server was done with the request is not known: the client left, or (where `left` is 0) nothing but a turn pairs messages,
     /// and that is not to be believed.

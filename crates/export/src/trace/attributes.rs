@@ -132,7 +132,10 @@ pub fn ending(names: &Names<'_>, half: &Half, a: &mut Attributes) -> Option<Stri
     let e = &half.exchange;
     let detail = names.text(half.host, e.content.detail);
     let ended = match End::of(e) {
-        End::ClientLeft => Some(("client_left", "the client closed the connection before the reply was complete")),
+        End::ClientLeft => Some((
+            "client_left",
+            "the client closed the connection, or took the request back, before the reply was complete",
+        )),
         End::Reset => Some(("reset", "the connection was reset before the reply was complete")),
         End::Unfinished => Some(("unfinished", "")),
         End::Cut => Some(("cut", "the connection ended before the reply was complete")),

@@ -16,6 +16,8 @@ codes! {
         Interim = 3 => "interim",
         /// Answers nothing and asks nothing.
         Unsolicited = 4 => "unsolicited",
+        /// Takes back the request with the same witness: its client waits for the reply no longer.
+        Withdrawal = 5 => "withdrawal",
     }
 }
 

@@ -391,7 +391,7 @@ impl KindView {
             // who closes its sending half alone may still read, which is not recorded
             let side = if self.left == 1 { "its side" } else { "their sides" };
             parts.push(format!(
-                "{clients} closed {side} before the reply was complete (at most {} at the server)",
+                "{clients} left or closed {side} before the reply was complete (at most {} at the server)",
                 units::duration(self.left_longest_ns)
             ));
         }

@@ -218,7 +218,7 @@ impl ShowView {
         for (i, (s, after)) in left.enumerate() {
             let head = if i == 0 { "\nClients that left:\n" } else { "" };
             let text = format!(
-                "{}: its client closed the connection after {}, before the reply was complete. It would have waited at least that long.",
+                "{}: its client left after {}, before the reply was complete. It would have waited at least that long.",
                 s.service,
                 units::duration(after)
             );

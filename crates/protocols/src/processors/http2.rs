@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A message lasts from its HEADERS to the frame that ends its stream's direction; those of several streams may overlap.
-//! Both are witnessed by the stream's id. A reset by the server is a reply, or amends one, with the error's name. What a
+//! Both are witnessed by the stream's id. A reset by the server is a reply, or amends one, with the error's name. One by the client takes the
+//! request back, unless the reply has begun: then that ends there. What a
 //! server pushes is unsolicited, and so is what a client sends on a stream that is answered already, or that began unseen. Joined in
 //! mid-stream, or after a loss, fields that stand in the compression's lost
 //! table are unknown: such heads are marked as cut, their frames are bordered all the same. Where the last head of a
@@ -368,6 +369,7 @@ impl Framing {
         let (dir, other) = (wire.dir, wire.dir.other());
         let status = Status { outcome: Outcome::Error, code: None, class: error(code) };
         let open = self.open.get(stream, dir).map(|open| open.start);
+        let is_begun = self.open.get(stream, Dir::ToClient).is_some();
         match open {
             Some(start) if dir == Dir::ToClient => wire.sink.amend(dir, start, status),
             None if dir == Dir::ToClient && code != 0 && stream % 2 == 1 => {
@@ -378,6 +380,9 @@ impl Framing {
         }
         self.end(wire, dir, stream, (end, EndHow::Framed));
         self.end(wire, other, stream, (wire.next[other.index()], EndHow::Turn));
+        if dir == Dir::ToServer && !is_begun && stream % 2 == 1 {
+            wire.whole(Role::Withdrawal, end, 13, Attrs::alone("RST_STREAM"), &[Witness::Http2(stream)]);
+        }
     }
 }
 

@@ -65,6 +65,13 @@ impl HostRows {
         }
     }
 
+    /// The last message takes a request back.
+    pub fn is_withdrawal(&mut self) {
+        if let Some(Event::Message(m)) = self.rows.last_mut() {
+            m.role = MessageRole::Withdrawal;
+        }
+    }
+
     /// The message told last has an identifier of this kind and value.
     pub fn bears(&mut self, kind: WitnessKind, value: u64) {
         if let Some(Event::Message(r)) = self.rows.last_mut() {

@@ -1,7 +1,7 @@
 //! Lines of what a task does.
 
 use super::{HEAD_BYTES, Played, Player, REPLY_BYTES, REQUEST_BYTES, Task, US, number};
-use wakepath_model::rows::{InputKind, OPEN, OpKind};
+use wakepath_model::rows::{InputKind, OPEN, OpKind, WitnessKind};
 
 /// Bytes of a control frame.
 const FRAME_BYTES: u64 = 13;
@@ -101,7 +101,7 @@ impl Player {
                 self.tasks.insert((*name).to_owned(), Task { host, number: child, leader });
                 Ok(())
             }
-            ("sends" | "reads", [what @ ("frames" | "push"), flow]) => self.frames(step, flow, verb == "sends", what),
+            ("sends" | "reads", [what, of]) => self.frames(step, of, verb == "sends", what),
             ("loses", ["borders", flow]) => {
                 let f = self.flow_of(flow)?;
                 let end = [f.client, f.server].into_iter().flatten().find(|end| end.0 == host);
@@ -186,6 +186,11 @@ impl Player {
 
     /// Moves bytes that are of no message, or of one of the server's that answers nothing.
     fn frames(&mut self, step: Step, flow: &str, is_send: bool, what: &str) -> Played<()> {
+        match what {
+            "frames" | "push" => {}
+            "withdrawal" => return self.withdrawal(step, flow, is_send),
+            _ => return Err(format!("{what} is not understood")),
+        }
         let f = self.flow_of(flow)?;
         let is_client = f.client.is_some() && f.leaders[0] == step.leader;
         let way = usize::from(is_client != is_send);
@@ -204,6 +209,21 @@ impl Player {
             self.out.hosts[host].message(step.at, end, is_send, bytes, ("PUSH", "PUSH"), 0);
             self.out.hosts[host].is_push();
         }
+        Ok(())
+    }
+
+    /// Moves what takes a request back.
+    fn withdrawal(&mut self, step: Step, name: &str, is_send: bool) -> Played<()> {
+        let a = self.asked_of(name)?;
+        let (flow, stream) = (a.flow.clone(), a.call as u64 + 1);
+        self.frames(step, &flow, is_send, "frames")?;
+        let f = self.flow_of(&flow)?;
+        let (side, to) = (if is_send { f.client } else { f.server }, f.sent[0]);
+        let (host, end) = side.ok_or("this end is not watched")?;
+        let h = &mut self.out.hosts[host];
+        h.message(step.at, end, is_send, to - FRAME_BYTES..to, ("RST", "RST"), 0);
+        h.is_withdrawal();
+        h.bears(WitnessKind::Http2, stream);
         Ok(())
     }
 

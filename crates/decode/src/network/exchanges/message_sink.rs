@@ -59,7 +59,8 @@ impl<S: RowSink> Sink for MessageSink<'_, S> {
         let kind = match (m.role, m.dir) {
             (Role::Request, _) if tracker.to_all => Kind::NoReply,
             (_, _) if tracker.to_all => Kind::Unsolicited,
-            (Role::Interim, Dir::ToServer) => return,
+            // a reply that was on its way then passes all the same
+            (Role::Withdrawal, _) | (Role::Interim, Dir::ToServer) => return,
             (Role::Interim, Dir::ToClient) => {
                 let of = |o: &&mut Open| {
                     o.waits()
