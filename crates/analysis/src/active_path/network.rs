@@ -35,9 +35,9 @@ const COPYING_NS: i64 = 1_000_000;
 const LONG_WAY_US: u32 = 1_000;
 /// A segment that is sent once more comes within so long, and so many of the least round-trip times.
 const AGAIN_NS: u64 = 2_000_000;
+const AGAIN_TRIPS: u64 = 2;
 /// The longest time for which Linux delays an acknowledgement (TCP_DELACK_MAX).
 const DELAYED_NS: u64 = 200_000_000;
-const AGAIN_TRIPS: u64 = 2;
 
 /// Whether bytes that came so long (ns) after TCP had sent them once more came by that: sooner than anything passes there, or
 /// much later than that takes, the first segment came after all. A narrow link makes TCP send again what only queues.

@@ -19,18 +19,18 @@ impl SessionView {
 
 /// How many requests were in flight; of `unknown` more, whose clients left, that is not known.
 pub(super) fn in_flight(requests: usize, unknown: u64) -> String {
-    let left = units::counted(unknown, "more whose client left", "more whose clients left");
     let known = units::counted(requests as u64, "request", "requests");
+    let client = if unknown == 1 { "client" } else { "clients" };
+    let left = format!("{} whose {client} left", units::counted(unknown, "request", "requests"));
     match (requests, unknown) {
         (0, 0) => "No request that began during the recording was in flight when it ended.".to_owned(),
-        (0, n) => format!(
-            "No request that began during the recording is known to have been in flight when it ended; of {} whether the work went on \
-             is not known.",
-            units::counted(n, "request whose client left", "requests whose clients left"),
+        (0, _) => format!(
+            "No request that began during the recording is known to have been in flight when it ended. Whether work went on for \
+             {left} is not known."
         ),
         (_, 0) => format!("In flight when the recording ended: {known}"),
         (_, _) => {
-            format!("In flight when the recording ended: {known} (of {left} whether the work went on is not known)")
+            format!("In flight when the recording ended: {known}. Whether work went on for {left} besides is not known")
         }
     }
 }

@@ -198,10 +198,14 @@ fn in_flight(screen: &mut Screen<'_>, open: &OpenView, kinds: &[KindView]) {
         }
     }
     let mut head = match (open.requests.len(), others) {
-        (1, _) => "In flight when the recording ended: ".to_owned(),
+        (1, _) if open.left_unknown == 0 => "In flight when the recording ended: ".to_owned(),
         (_, 0) => format!("{}. The oldest: ", open.head),
         (_, n) => {
-            format!("{}, {} of which are not known to hang. The oldest other: ", open.head, units::count(n as u64))
+            format!(
+                "{}. Not known to hang: {} of those in flight. The oldest other: ",
+                open.head,
+                units::count(n as u64)
+            )
         }
     };
     for (r, others) in told.into_iter().take(FINDINGS_MAX) {

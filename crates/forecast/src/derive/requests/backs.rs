@@ -8,6 +8,7 @@ use super::between;
 use super::collect::Collected;
 use super::services::Services;
 use crate::derive::demand::{Demand, Slept};
+use crate::derive::visits::median;
 use rustc_hash::FxHashMap;
 use wakepath_causality::path::Span;
 use wakepath_graph::Index;
@@ -75,7 +76,7 @@ impl Backs {
                 }
             }
         }
-        Backs(seen.into_iter().map(|(ends, all)| (ends, median(all))).collect())
+        Backs(seen.into_iter().map(|(ends, mut all)| (ends, median(&mut all))).collect())
     }
 
     /// How long the reply to a call was on its way (ns). `there_ns`: how long its request was, which counts where nobody
@@ -84,12 +85,6 @@ impl Backs {
         let usual = self.0.get(&ends).copied().unwrap_or(there_ns);
         Back::of(index, s, slept).map_or(usual, |b| b.or_usual(usual))
     }
-}
-
-/// The median of at least one.
-fn median(mut all: Vec<u64>) -> u64 {
-    let middle = all.len() / 2;
-    *all.select_nth_unstable(middle).1
 }
 
 #[cfg(test)]
@@ -107,8 +102,8 @@ mod tests {
     fn the_usual_way_back_is_not_that_of_the_few_that_were_held_up() {
         let woken_at_once = reply(Some((500, 1_050)), 1_200);
         let held_up = reply(Some((500, 41_100)), 41_200);
-        let all = (0..9).map(|_| woken_at_once).chain([held_up]).filter_map(|b| b.known());
-        assert_eq!(median(all.collect()), 0);
+        let mut all: Vec<u64> = (0..9).map(|_| woken_at_once).chain([held_up]).filter_map(|b| b.known()).collect();
+        assert_eq!(median(&mut all), 0);
         assert_eq!(held_up.known(), Some(40_000));
     }
 
