@@ -125,7 +125,7 @@ class Fleet(InFolder):
             fleet.ask(self.out, "requests")
 
     def test_memory_is_the_program_s_alone(self):
-        recordings = simulate(self.place / "recordings", 1, 200)
+        recordings = simulate(self.place / "recordings", 1, 1_000)
         ballast = bytearray(os.urandom(1 << 20)) * 300
         (row,) = fleet.reduce(recordings, self.out)
         self.assertEqual(len(ballast), 300 << 20)
