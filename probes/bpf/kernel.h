@@ -189,6 +189,9 @@ struct pt_regs {
 #endif
 struct upid { int nr; };
 struct pid { unsigned int level; struct upid numbers[1]; };
+struct signal_struct {
+	struct mm_struct *oom_mm;
+};
 struct task_struct {
 	struct thread_struct thread;
 	struct pid *thread_pid;
@@ -212,6 +215,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct files_struct *files;
 	struct css_set *cgroups;
+	struct signal_struct *signal;
 	unsigned long jobctl;
 	void *io_uring;
 };

@@ -46,8 +46,8 @@ static __always_inline void fill_task(struct wp_task *r, struct task_struct *tas
 	bpf_probe_read_kernel(r->comm, sizeof(r->comm), task->comm);
 }
 
-/* Tells a step in a task's life that has nothing beside the task. */
-static __noinline int task_event(struct task_struct *task, u8 what)
+/* Tells a step in a task's life that has nothing beside the task, and of its end how that came. */
+static __noinline int task_event(struct task_struct *task, u8 what, u32 status)
 {
 	u64 position;
 	struct wp_task *r = reserve(this_cpu(), sizeof(*r), DROP_TASK, &position);
@@ -55,6 +55,7 @@ static __noinline int task_event(struct task_struct *task, u8 what)
 	if (!r)
 		return 0;
 	fill_task(r, task, bpf_ktime_get_ns());
+	r->parent_tgid = status;
 	commit(r, position, sizeof(*r), KIND_TASK, what);
 	return 0;
 }
@@ -76,7 +77,7 @@ static __noinline int select_process(struct task_struct *task)
 		t->watched = 1;
 	/* its other threads look again */
 	__sync_fetch_and_add(&watch_generation, 1);
-	task_event(task, TASK_SELECTED);
+	task_event(task, TASK_SELECTED, 0);
 	return 0;
 }
 

@@ -32,7 +32,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	}
 	/* made into another cgroup (clone3): no other hook tells of it */
 	if (cfg_watch_cgroups && child->pid == child->tgid && child->cgroups != parent->cgroups)
-		task_event(child, TASK_PLACED);
+		task_event(child, TASK_PLACED, 0);
 	/* neighbours that fork in storms are named where they meet somebody selected */
 	if (!cfg_watch_all && (!p || !is_watched(p, parent)))
 		return 0;
@@ -96,6 +96,14 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	return 0;
 }
 
+/* How a task that ends does: as wait(2) has it, and whether the kernel killed it to free its memory. */
+static __always_inline u32 status_of(struct task_struct *task)
+{
+	u32 status = field(task, exit_code) & 0xffff;
+
+	return field(task, signal, oom_mm) ? status | TASK_OUT_OF_MEMORY : status;
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
@@ -109,7 +117,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	if (!cfg_waits)
 		leave_slot(slot_of(task->pid), task);
 	if (is_told)
-		task_event(task, TASK_EXIT);
+		task_event(task, TASK_EXIT, status_of(task));
 	return 0;
 }
 

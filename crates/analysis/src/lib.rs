@@ -11,6 +11,7 @@ pub mod common;
 pub mod connections;
 pub mod critical_path;
 pub mod each;
+pub mod ended;
 pub mod faults;
 pub mod flame;
 pub mod histogram;

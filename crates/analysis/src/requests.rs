@@ -3,6 +3,7 @@
 use crate::activity::Activity;
 use crate::connections::{ClosedUnread, HeldReplies};
 use crate::each::End;
+use crate::ended::Ended;
 use crate::histogram::Histogram;
 use crate::listeners::{Filled, Starved};
 use crate::names::Names;
@@ -188,6 +189,8 @@ pub struct Kinds {
     pub starved: Vec<(String, Starved)>,
     /// Cgroups whose CPU quotas held processes back, each with the process that it held back longest: NAME/PID.
     pub throttled: Vec<(String, Throttled)>,
+    /// Processes that did not end well, by program and how: of the first its NAME/PID, and when it ended (ns since 1970).
+    pub ended: Vec<((String, i64), Vec<Ended>)>,
     /// Services whose replies TCP held back, with their names and ports.
     pub held_replies: Vec<(String, HeldReplies)>,
     /// Services that closed connections without reading what the client sent, with their names and ports.
@@ -241,7 +244,7 @@ const GIVEN_UP: &str = "caller left before the answer";
 const UNREAD: &str = "answer not read";
 
 /// Whether a call's connection ended before its answer was complete, where the protocol owes one.
-fn is_unanswered(e: &Exchange) -> bool {
+pub(crate) fn is_unanswered(e: &Exchange) -> bool {
     let is_owed = e.content.protocol != StrId::EMPTY
         && !e.is(ExchangeFlag::OneWay)
         && !e.is(ExchangeFlag::UnclearBorders)

@@ -276,7 +276,7 @@ impl Tasks {
                     row.cgroup = self.placed.cgroup(&path, at, sink);
                 }
             }
-            w::TASK_EXIT => row.what = Life::Exit,
+            w::TASK_EXIT => (row.what, row.status) = (Life::Exit, e.parent_tgid),
             _ => {}
         }
         self.keep(row, sink);

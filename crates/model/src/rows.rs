@@ -39,7 +39,9 @@ pub use placements::PlacementRow;
 pub use recording::{AnchorRow, LossRow};
 pub use reduced::{AnsweredBy, AskedFor, QueuedHow, ReducedRow, StepKind, reduced_trait};
 pub use sniffed::{ExchangeKind, FlowRowKind, ResetBy, SideHow, SniffedExchangeRow, SniffedFlowRow};
-pub use tasks::{HandoverRow, JVM_EXECUTORS, Life, RuntimeKind, StreamRow, Strength, TaskClass, TaskRow};
+pub use tasks::{
+    HandoverRow, JVM_EXECUTORS, Life, OUT_OF_MEMORY, RuntimeKind, StreamRow, Strength, TaskClass, TaskRow,
+};
 pub use waits::{EndedBy, Park, ParkRow, RanRow, STATE_UNKNOWN, StackRow, StayRow, WaitRow, gaps};
 
 /// End offset of a message whose end is not known yet.

@@ -2,12 +2,14 @@
 
 mod call_errors;
 mod connections;
+mod ended;
 mod full_queues;
 mod text;
 mod throttled;
 
 pub use call_errors::CallErrorView;
 pub use connections::{ClosedUnreadView, HeldRepliesView};
+pub use ended::EndedView;
 pub use full_queues::{FullQueueView, StarvedView};
 pub(crate) use text::{never_replied, replies_unknown};
 pub use throttled::ThrottledView;
@@ -266,6 +268,8 @@ pub struct RequestsView {
     pub starved: Vec<StarvedView>,
     /// Cgroups whose CPU quotas held processes back, longest first.
     pub throttled: Vec<ThrottledView>,
+    /// Processes that took part in requests, or crashed, and did not end well: the most requests left unanswered first.
+    pub ended: Vec<EndedView>,
     /// Services whose replies TCP held back when they were written.
     pub held_replies: Vec<HeldRepliesView>,
     /// Services that closed connections without reading what the client sent.
@@ -397,6 +401,7 @@ impl RequestsView {
                 .collect(),
             starved: kinds.starved.iter().map(|(listener, s)| StarvedView::new(listener, s)).collect(),
             throttled: kinds.throttled.iter().map(|(process, t)| ThrottledView::new(process, t)).collect(),
+            ended: kinds.ended.iter().map(|(first, ended)| EndedView::new(first, ended)).collect(),
             full_queues: kinds.full_queues.iter().map(|(listener, f)| FullQueueView::new(listener, f)).collect(),
             held_replies: kinds.held_replies.iter().map(|(service, h)| HeldRepliesView::new(service, h)).collect(),
             closed_unread: kinds.closed_unread.iter().map(|(service, c)| ClosedUnreadView::new(service, c)).collect(),

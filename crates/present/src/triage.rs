@@ -329,6 +329,11 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
         let text = format!("{} {} {}: {}.", f.process, refusals::met(f.error), f.remote, times(f.count));
         found.push((f.count, text, screen.command("requests"), None));
     }
+    for (at, e) in r.ended.iter().enumerate() {
+        // why requests failed comes before those that did
+        let rank = if at == 0 && e.unanswered > 0 { u64::MAX } else { e.unanswered.max(e.processes) };
+        found.push((rank, format!("{}.", e.sentence), screen.command("requests"), Some(e.first_ns)));
+    }
     for c in &r.closed_unread {
         found.push((c.closed, format!("{}.", c.sentence), screen.command("requests"), None));
     }

@@ -9,6 +9,7 @@ use crate::{folders, output, progress};
 use anyhow::Result;
 use std::path::PathBuf;
 use wakepath_analysis::connections::{HeldReplies, connections};
+use wakepath_analysis::ended::{Ended, Ends};
 use wakepath_analysis::listeners::{Filled, Starved, filled, starved};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
@@ -72,11 +73,13 @@ fn view_of(folder: &Folder, index: Option<&Index>, selection: &Selection) -> Req
     let mut kinds = Kinds::default();
     let mut refused = std::collections::BTreeMap::new();
     progress::reads(folder, wakepath_causality::bytes_to_read(folder));
+    let mut ends = if is_all { Ends::read(folder) } else { Ends::default() };
     let report = wakepath_causality::reconstruct(
         folder,
         |r| {
             if has(&r) {
                 kinds.add(&r, &names);
+                ends.add(&r);
             }
         },
         |host, task, place, error| {
@@ -95,6 +98,8 @@ fn view_of(folder: &Folder, index: Option<&Index>, selection: &Selection) -> Req
         let who = |s: &Starved| format!("{}:{}", names.program(s.host, s.task), s.port);
         kinds.starved = starved(folder).into_iter().map(|s| (who(&s), s)).collect();
         let who = |t: &Throttled| names.task(t.host, t.task);
+        let first = |e: &Ended| (names.task(e.host, e.task), line.common(e.host, e.at).0);
+        kinds.ended = ends.told(&names).into_iter().map(|group| (first(&group[0]), group)).collect();
         kinds.throttled = throttled(folder, &names).into_iter().map(|t| (who(&t), t)).collect();
         let found = connections(folder);
         let who = |host, task, port: u16| format!("{}:{port}", names.program(host, task));

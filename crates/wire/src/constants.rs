@@ -243,6 +243,8 @@ constants! {
     TASK_SELECTED: u8 = 6;
     /// `TaskEvent.what`: a process was made into another cgroup than its parent's (`clone3`).
     TASK_PLACED: u8 = 7;
+    /// `TaskEvent.parent_tgid` of an end: the kernel killed the process to free its memory.
+    TASK_OUT_OF_MEMORY: u32 = 65536;
     /// Most ports that a selection may name.
     SELECTED_PORTS_MAX: u32 = 1024;
     /// Most cgroups that a selection may name.

@@ -376,7 +376,7 @@ layouts! {
         tid: u32,
         /// Parent thread (fork), old thread id (exec).
         parent_tid: u32,
-        /// Parent's thread group (fork); exit code (exit).
+        /// Parent's thread group (fork); how it ended, as `wait` tells it, and above these 16 bits whether its memory was claimed (exit).
         parent_tgid: u32,
         /// Name.
         comm: [u8; 16],

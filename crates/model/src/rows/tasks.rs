@@ -81,8 +81,16 @@ table! {
         runtime: RuntimeKind,
         /// How it is known that `parent` made a logical task; none for threads, where the kernel says so.
         parent_strength: Strength,
+        /// Of its end: how the kernel tells it to whoever waits for the process (wait(2): the signal in the low 7 bits, the exit code in
+        /// the 8 bits from bit 8 on), and [`OUT_OF_MEMORY`].
+        status: u32 => none(0),
+        /// Zero.
+        pad: [u8; 4],
     }
 }
+
+/// In `status`: the kernel killed the process to free its memory.
+pub const OUT_OF_MEMORY: u32 = 1 << 16;
 
 table! {
     /// A logical task got an item that another one sent it by a channel (Go, where channels have probes). Or another one had woken it before

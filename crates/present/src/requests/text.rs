@@ -115,7 +115,7 @@ impl RequestsView {
     fn render_errors(&self, out: &mut String, style: Style) {
         let bad: Vec<(&KindView, String)> = self.kinds.iter().filter_map(|k| Some((k, k.went_wrong()?))).collect();
         let is_none = bad.is_empty() && self.refused.is_empty() && self.call_errors.is_empty();
-        if is_none && self.closed_unread.is_empty() {
+        if is_none && self.closed_unread.is_empty() && self.ended.is_empty() {
             match self.outcomes_unknown() {
                 Some(text) => out.push_str(&wrap(&format!("\nErrors: none seen. {text}"), "", style.prose())),
                 None => out.push_str("\nErrors: none seen.\n"),
@@ -134,6 +134,9 @@ impl RequestsView {
         }
         for c in &self.closed_unread {
             error(out, &c.sentence, style);
+        }
+        for e in &self.ended {
+            error(out, &e.dated(), style);
         }
         if let Some(text) = self.outcomes_unknown() {
             below(out, &text, Tint::Warn, style);

@@ -133,6 +133,43 @@ fn a_server_that_never_answers_has_the_request() {
 }
 
 #[test]
+fn a_server_that_is_killed_is_told_with_the_request_that_it_had() {
+    const NAME: &str = "open::a_server_that_is_killed_is_told_with_the_request_that_it_had";
+    if part().is_some() {
+        let (mut from, _) = listen().accept().expect("it accepts");
+        let _ = from.read(&mut [0; 1000]).expect("a request");
+        // SAFETY: has no conditions.
+        unsafe { libc::raise(libc::SIGKILL) };
+        return;
+    }
+    for backend in BACKENDS {
+        let mut server = start(NAME, "server");
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = dir.path().join("trace");
+        let pid = server.child.id();
+        let Some(rec) = record_to(backend, &["--pid", &pid.to_string()], folder.clone()) else { continue };
+        let mut asked = TcpStream::connect(("127.0.0.1", server.port)).expect("it connects");
+        asked.write_all(b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n").expect("it is sent");
+        server.child.wait().expect("it ends");
+        // until its end of the connection is gone too
+        let _ = asked.read(&mut [0; 10]);
+        rec.stop();
+        let output =
+            Command::new(binary()).args(["requests", "--json"]).arg(&folder).output().expect("the command starts");
+        let found: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        let ended = &found["ended"][0];
+        let process = ended["process"].as_str().unwrap_or_default();
+        assert!(process.ends_with(&format!("/{pid}")), "{backend}: {found:#}");
+        assert_eq!(
+            (&ended["signal"], &ended["unanswered"]),
+            (&Value::from(9), &Value::from(1)),
+            "{backend}: {ended:#}"
+        );
+        assert_eq!(ended["out_of_memory"], false, "{backend}: nobody was out of memory");
+    }
+}
+
+#[test]
 fn what_hung_before_the_recording_is_known() {
     const NAME: &str = "open::what_hung_before_the_recording_is_known";
     match part().as_deref() {
