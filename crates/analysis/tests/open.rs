@@ -6,7 +6,7 @@ use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{
-    DescriptorRow, EndedBy, Event, OpKind, OpRow, SeenHow, Side, TcpState, WaitRow, descriptor,
+    DescriptorRow, EndedBy, Event, FlowNoteRow, OpKind, OpRow, SeenHow, Side, TcpState, WaitRow, descriptor,
 };
 use wakepath_testkit::recording::{Announced, Cuts, HostRows, Recording};
 use wakepath_testkit::script::play;
@@ -254,6 +254,27 @@ fn no_answer_is_due_only_where_a_socket_shows_who_spoke_last() {
     ];
     for (found, expected, what) in told {
         assert_eq!(found, expected, "{what}");
+    }
+}
+
+#[test]
+fn who_sent_last_says_nothing_where_the_service_speaks_http_2() {
+    const TICK: u64 = 500_000_000;
+    for (protocol, due) in [("proto.http1", 1), ("proto.http2", 0)] {
+        let mut host = HostRows::new("db", 0);
+        host.rows.clear();
+        host.anchor(BEGAN);
+        host.task(BEGAN, TASK, TASK, 0, "envoy");
+        looked_at(&mut host, TICK + 4, TICK, descriptor::SENT | descriptor::RECEIVED, Side::Server);
+        // another connection of the same service, amid the recording
+        let (local, remote) = (([127, 0, 0, 1], 5432), ([127, 0, 0, 2], 40001));
+        let (how, side) = (SeenHow::Accepted, Side::Server);
+        let announced = Announced { flow: ASKED + 1, local, remote, netns: 1, snd: 0, rcv: 0, task: TASK, how, side };
+        host.endpoint(BEGAN + 30, &announced);
+        let (at, protocol) = (MonoNs(BEGAN + 40), host.text(protocol));
+        host.rows.push(FlowNoteRow { at, flow: EndpointId(ASKED + 1), protocol, ..Default::default() }.into());
+        let found = found_open(host);
+        assert_eq!((found.before.len(), found.before_unknown), (due, 1 - due as u64), "{found:#?}");
     }
 }
 

@@ -420,9 +420,9 @@ impl Namer<'_, '_> {
         let doing = b.task.and_then(|t| waits.iter().find(|w| w.at == t)).map(|w| self.text(w));
         let other = self.process_at(b.other, &b.address);
         let mut text = match (b.is_asked, b.unread) {
-            (true, 0) => format!("got a request from {other}, and has sent nothing since"),
+            (true, 0) => format!("last got bytes from {other}, and has sent nothing since"),
             (true, n) => format!("has not read {} that {other} sent", units::counted(n.into(), "byte", "bytes")),
-            (false, _) => format!("sent a request to {other}, and has received nothing since"),
+            (false, _) => format!("last sent bytes to {other}, and has received nothing since"),
         };
         if b.is_given_up {
             text.push_str(if b.is_asked { "; the client has closed" } else { "; the server has closed" });

@@ -6,10 +6,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_flows::Place;
 use wakepath_graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
-use wakepath_model::ids::{HostId, MonoNs, TaskId};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{DescriptorRow, Event, LastWord, Side, Table, TcpState, descriptor};
 
 const AF_UNIX: u16 = 1;
+
+/// Protocols in which a client may send last and wait for nothing: it grants room, acknowledges, or asks for no answer.
+const CLIENT_MAY_SEND_LAST: [&str; 5] = ["proto.http2", "proto.websocket", "proto.amqp", "proto.nats", "proto.x11"];
 
 /// An endpoint of a descriptor.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +31,8 @@ pub(super) struct Looks {
     ends: FxHashMap<End, Known>,
     /// Hosts that were looked at.
     hosts: FxHashSet<HostId>,
+    /// Ports of services that spoke one of [`CLIENT_MAY_SEND_LAST`] during the recording.
+    free: FxHashSet<(HostId, u16)>,
     /// Ends of TCP connections that were open at the first look, those included whose other end had closed its side.
     first: FxHashSet<End>,
 }
@@ -124,13 +129,23 @@ impl Looks {
         looks
     }
 
-    /// Where the endpoints are, and which side each is.
+    /// Where the endpoints are, and which side each is; and which services speak so that who sent last says nothing.
     fn name_ends(&mut self, folder: &Folder) {
         let wanted: FxHashSet<End> = self.rows.iter().map(|(key, r)| (key.0, r.flow)).collect();
         for host in folder.hosts().iter().filter(|h| self.hosts.contains(&h.id())) {
+            let mut free: FxHashSet<EndpointId> = FxHashSet::default();
+            for event in host.events(TableSet::of(&[Table::FlowNote]), ..) {
+                let Event::FlowNote(r) = event else { continue };
+                if free.len() < HELD_MAX && CLIENT_MAY_SEND_LAST.contains(&host.text(r.protocol)) {
+                    free.insert(r.flow);
+                }
+            }
             for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
                 let Event::Endpoint(r) = event else { continue };
                 let end = (host.id(), r.flow);
+                if free.contains(&r.flow) {
+                    self.free.insert((end.0, service_port(r.side, &Place::of(&r))));
+                }
                 if wanted.contains(&end) {
                     self.ends.insert(end, Known { place: Place::of(&r), side: r.side });
                 }
@@ -208,7 +223,14 @@ impl Looks {
                 continue;
             }
             let known = self.ends.get(&end);
+            let is_free = known.is_some_and(|k| self.free.contains(&(host, service_port(k.side, &k.place))));
             let (known, since, is_asked) = match (known.map(|k| (k, k.side)), r.last_word()) {
+                (Some((_, Side::Server)), LastWord::Peer(_)) | (Some((_, Side::Client)), LastWord::Own(_))
+                    if is_free =>
+                {
+                    undecided.push(end);
+                    continue;
+                }
                 (Some((k, Side::Server)), LastWord::Peer(since)) => (k, since, true),
                 (Some((k, Side::Client)), LastWord::Own(since)) => (k, since, false),
                 (None | Some((_, Side::Unknown)), LastWord::Peer(_) | LastWord::Own(_)) | (_, LastWord::NotKnown) => {
@@ -273,6 +295,11 @@ impl Looks {
     fn connections(&self, index: &Index) -> u64 {
         each_once(index, self.first.clone())
     }
+}
+
+/// The port of the service at a connection's end.
+fn service_port(side: Side, place: &Place) -> u16 {
+    if side == Side::Client { place.rport } else { place.lport }
 }
 
 /// A connection on which this end can still answer.

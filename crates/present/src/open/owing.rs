@@ -95,12 +95,10 @@ pub(super) fn owing(unended: &Unended, names: &Names<'_>, namer: &Namer<'_, '_>)
         let oldest = &unended.before[o.before[0]];
         let asks: Vec<String> = o.asks.iter().map(|&a| service(a)).collect();
         let count = o.before.len() as u64;
-        let waits = match count {
-            1 => format!("1 connection of {} has", service(i)),
-            n => format!("{} connections of {} have", units::count(n), service(i)),
-        };
         let mut sentence = format!(
-            "{waits} waited for an answer since before the recording (or needed none), the first for {}: {} got the request of {}",
+            "On {} to {}, an answer has been due for {}, or none was needed: before the recording, {} last got bytes from {}",
+            units::counted(count, "connection", "connections"),
+            service(i),
             units::duration(oldest.age_ns),
             namer.task(oldest.task.unwrap_or(oldest.leader)),
             namer.process_at(oldest.other, &oldest.address),

@@ -41,12 +41,13 @@ pub(super) fn open_before(open: u64, due: usize, unknown: u64) -> Option<String>
     if open == 0 && due == 0 {
         return None;
     }
+    let others = if unknown < open { " On the others no answer has been due since then." } else { "" };
     let open = units::counted(open, "TCP connection was", "TCP connections were");
     let known = match (due, unknown) {
         (0, 0) => "Their sockets show that none of them has waited for an answer since then.".to_owned(),
         (0, n) => format!(
             "On {} of them nothing has moved since, and whether an answer is due there is not known: their sockets do not \
-             show who spoke last. On the others no answer has been due since then.",
+             show it (who sent last is not known, or says nothing, as in HTTP/2).{others}",
             units::count(n)
         ),
         (n, unknown) => {
@@ -54,10 +55,7 @@ pub(super) fn open_before(open: u64, due: usize, unknown: u64) -> Option<String>
                 0 => String::new(),
                 u => format!(" (on {} more that is not known)", units::count(u)),
             };
-            format!(
-                "On {} of them an answer has been due since then{unknown}, or none was needed:",
-                units::count(n as u64)
-            )
+            format!("On {} of them, the client sent last and got nothing back{unknown}:", units::count(n as u64))
         }
     };
     Some(format!("When recording began: {open} open. {known}"))
