@@ -273,6 +273,18 @@ pub fn went_wrong(e: &Exchange) -> bool {
 }
 
 impl Kind {
+    /// Connections that did not come about while a span was served: a tier of their own, which no request reached.
+    fn tried_in_vain(&mut self, span: &Span, t: &Timed, names: &Names<'_>) {
+        for f in &span.refusals {
+            let (from, to) = (f.tried.0.max(t.start).0, f.tried.1.min(t.end).0);
+            let place = names.asked_for(t.host, &f.place);
+            if from < to && (self.tiers.len() < TIERS_MAX || self.tiers.contains_key(&place)) {
+                let tier = self.tiers.entry(place).or_insert_with(|| Tier { depth: t.depth + 1, ..Tier::default() });
+                tier.opening.connect += to - from;
+            }
+        }
+    }
+
     /// Counts what a request's path lacks: at which span, and why.
     fn lacks(&mut self, gaps: &[(u32, Gap)]) {
         self.incomplete += u64::from(!gaps.is_empty());
@@ -502,6 +514,7 @@ impl Kinds {
                     *of = (of.0 + 1, of.1 + took);
                 }
             }
+            kind.tried_in_vain(span, t, names);
             let fresh = !kind.tiers.contains_key(&name);
             let tier = kind.tiers.entry(name).or_default();
             tier.add(span, t, is_unsure);

@@ -20,7 +20,8 @@ pub struct Timed {
     pub end: MonoNs,
     /// Time from the first byte's arrival until a task took the request (ns).
     pub queued_ns: u64,
-    /// Time inside the span that none of its calls covers, without the queueing and what its client's reading took (ns).
+    /// Time inside the span in which it neither waited for its calls nor for connections, without the queueing and what its client's
+    /// reading took (ns).
     pub self_ns: u64,
     /// Time in which its reply found no room, since the client had not read what came before (ns).
     pub unread_ns: u64,
@@ -116,6 +117,9 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
                 of.extend(opening.answers().iter().chain([&opening.connect()]).map(|(a, b)| (a.0, b.0)));
             }
         }
+    }
+    for (s, of) in r.spans.iter().zip(&mut calls) {
+        of.extend(s.refusals.iter().map(|f| (f.tried.0.0, f.tried.1.0)));
     }
     for (i, s) in r.spans.iter().enumerate() {
         let depth = s.parent.map_or(0, |p| out[p as usize].depth + 1);

@@ -9,7 +9,8 @@ use wakepath_analysis::spans::lay_out;
 use wakepath_analysis::why::Recording;
 use wakepath_graph::Index;
 use wakepath_model::folder::Folder;
-use wakepath_model::rows::Event;
+use wakepath_model::ids::MonoNs;
+use wakepath_model::rows::{Event, FlowStateRow, OpKind, TcpState};
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
 
@@ -168,4 +169,36 @@ flow d A D
         let longest = u128::from(s.calls.durations.max()) * u128::from(s.calls.durations.count());
         assert!(s.self_ns <= longest, "{name}: {s:#?}");
     }
+}
+
+/// A task gives up a connection that did not come about, at 480: until then it had waited for that.
+#[test]
+fn time_until_a_connection_was_given_up_is_nobodys_own() {
+    let script =
+        "task A app\ntask D db\nflow c - A\nflow d A D\n100 A takes r1 c\n110 A connects d later\n550 A answers r1\n";
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut recording = play(script).expect("the script");
+    let rows = &mut recording.hosts[0].rows;
+    let connect = rows.iter().find_map(|r| match r {
+        Event::Op(r) if r.kind == OpKind::Connect => Some(*r),
+        _ => None,
+    });
+    let connect = connect.expect("it connects");
+    let (old, new) = (TcpState::SynSent, TcpState::Close);
+    let at = MonoNs(connect.at.0 + 370_000);
+    let gone =
+        FlowStateRow { at, flow: connect.flow, task: connect.task, old, new, by_task: 1, ..FlowStateRow::default() };
+    rows.push(Event::FlowState(gone));
+    rows.sort_by_key(Event::at);
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let mut found = None;
+    let take = |r: wakepath_causality::path::Request| {
+        let tried: Vec<_> = r.spans[0].refusals.iter().map(|f| f.tried.1.0.saturating_sub(f.tried.0.0)).collect();
+        found = Some((lay_out(&r)[0].self_ns / 1_000, tried.len(), tried[0] / 1_000));
+    };
+    wakepath_causality::reconstruct(&folder, take, |_, _, _, _| {});
+    let (own, tries, tried_us) = found.expect("a request");
+    assert_eq!(tries, 1);
+    assert!((368..=372).contains(&tried_us) && own < 90, "tried for {tried_us} of 450, own {own}");
 }

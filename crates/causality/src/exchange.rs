@@ -87,7 +87,7 @@ pub trait Steps {
     /// A task connects a flow.
     fn connecting(&mut self, _: &Slab, _flow: EndpointId, _: TaskId, _: MonoNs) {}
     /// A connection that this task wanted did not come about, for this reason (Linux's error number, 0 = not known).
-    fn refused(&mut self, _: &Slab, _: EndpointId, _: TaskId, _: MonoNs, _error: i32) {}
+    fn refused(&mut self, _: &Slab, _: EndpointId, _: TaskId, _tried: (MonoNs, MonoNs), _error: i32) {}
     /// A reply left whose request was not seen.
     fn unseen_reply(&mut self, _: TaskId, _: MonoNs) {}
     /// A task replied to a request that was not seen.
@@ -286,7 +286,7 @@ impl<S: Steps> Engine<S> {
                 ep.traits.opening = (!ep.is(FlowFlag::Requested)).then(|| Box::new(Opening::new(r)));
                 match connect {
                     Connect::Begun => self.steps.connecting(&self.xs, r.flow, r.actor(), r.at),
-                    Connect::Failed(error) => self.steps.refused(&self.xs, r.flow, r.actor(), r.at, error),
+                    Connect::Failed(error) => self.steps.refused(&self.xs, r.flow, r.actor(), (r.entry, r.at), error),
                     Connect::Told => {}
                 }
             }
@@ -506,8 +506,8 @@ impl<S: Steps> Engine<S> {
         if r.by_task == 1 {
             self.left(r.flow, r.task, r.at);
         }
-        if let Some((task, error)) = self.refusals.state(r) {
-            self.steps.refused(&self.xs, r.flow, task, r.at, error);
+        if let Some((task, since, error)) = self.refusals.state(r) {
+            self.steps.refused(&self.xs, r.flow, task, (since, r.at), error);
         }
         let is_own = self.is_by_its_user(r);
         match r.new {

@@ -26,8 +26,8 @@ pub struct Refusal {
     pub place: Place,
     /// Who tried.
     pub task: TaskId,
-    /// When that was known.
-    pub at: MonoNs,
+    /// From when it was asked for until it was known that it would not come.
+    pub tried: (MonoNs, MonoNs),
     /// Why: Linux's error number, 0 = not known.
     pub error: i32,
 }
@@ -39,8 +39,8 @@ pub struct Refused {
     pub flow: EndpointId,
     /// Who tried.
     pub task: TaskId,
-    /// When that was known.
-    pub at: MonoNs,
+    /// From when it was asked for until it was known that it would not come.
+    pub tried: (MonoNs, MonoNs),
     /// Why: Linux's error number, 0 = not known.
     pub error: i32,
     /// Where a request waited for it, its number among those of the host: the request's [`Done::refusals`] will name it.

@@ -150,10 +150,10 @@ impl<'a> Assembler<'a> {
 
     /// A connect failed.
     pub(crate) fn refused(&mut self, host: HostId, r: Refused) {
-        let Refused { flow, task, at, error, number } = r;
+        let Refused { flow, task, tried, error, number } = r;
         let place = self.place(host, flow);
         if let Some(number) = number {
-            self.tried.insert((host, number), Refusal { place, task, at, error });
+            self.tried.insert((host, number), Refusal { place, task, tried, error });
         }
         (self.refused)(host, task, place, error);
     }

@@ -266,7 +266,7 @@ impl<'a> Traces<'a> {
             let mut of = Attributes::default();
             of.text("server.address", &self.names.asked_for(t.host, &f.place));
             of.text("error.type", &wakepath_present::refusals::why(f.error));
-            let at_ns = self.line.common(t.host, f.at).0;
+            let at_ns = self.line.common(t.host, f.tried.1).0;
             span.happened.push(Happened { name: "connection refused", at_ns, attributes: of.0 });
         }
         for call in &s.open_calls {

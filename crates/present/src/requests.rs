@@ -519,7 +519,7 @@ fn kind_view(service: &str, asked: &str, k: &Kind) -> KindView {
                 self_ns: t.self_ns / n,
                 self_unsure_ns: t.self_unsure_ns / n,
                 queued_ns: t.queued_ns / n,
-                arrivals_seen: t.unwatched || t.arrivals_unseen < t.spans,
+                arrivals_seen: t.unwatched || t.spans == 0 || t.arrivals_unseen < t.spans,
                 arrivals_unseen: t.arrivals_unseen,
                 unread_ns: t.unread_ns / n,
                 unsent_ns: t.unsent_ns / n,

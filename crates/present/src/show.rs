@@ -141,6 +141,8 @@ pub struct RefusalView {
     pub error: i32,
     /// When that was known, after the root's begin, ns.
     pub offset_ns: i64,
+    /// How long it had been tried, ns.
+    pub took_ns: u64,
 }
 
 /// A span's time as a sniffer divides it.
@@ -253,7 +255,8 @@ impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Aroun
             remote: self.names.asked_for(host, &f.place),
             why: refusals::why(f.error),
             error: f.error,
-            offset_ns: self.offset(host, f.at),
+            offset_ns: self.offset(host, f.tried.1),
+            took_ns: f.tried.1.0.saturating_sub(f.tried.0.0),
         }
     }
 

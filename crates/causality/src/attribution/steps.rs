@@ -462,10 +462,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
     }
 
-    fn refused(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, error: i32) {
+    fn refused(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, tried: (MonoNs, MonoNs), error: i32) {
         let of = match self.facts.dials.get(flow) {
             Some(dial) => dial.of,
-            None => match self.decide(xs, task, flow, at).0 {
+            None => match self.decide(xs, task, flow, tried.1).0 {
                 Parent::Of(x, _) => Some(x),
                 _ => None,
             },
@@ -479,7 +479,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
                 self.refusals += 1;
             }
         }
-        self.out.refused(Refused { flow, task, at, error, number });
+        self.out.refused(Refused { flow, task, tried, error, number });
         // no task waits for it any more
         self.flow_gone(xs, flow);
     }

@@ -3,7 +3,7 @@
 //! the flow's state, the library vantage by a second record of the call, when the program is told.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use wakepath_model::ids::{EndpointId, TaskId};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{FlowStateRow, OpRow, Reset, TcpState};
 
 /// Most refusals kept whose call was not seen yet: those of tasks that no vantage watches never are.
@@ -33,7 +33,8 @@ pub(super) enum Connect {
 /// Connections under way.
 #[derive(Default)]
 pub(super) struct Refusals {
-    asked: FxHashMap<EndpointId, TaskId>,
+    /// Who asked, and since when.
+    asked: FxHashMap<EndpointId, (TaskId, MonoNs)>,
     early: FxHashSet<EndpointId>,
     /// Failed, as was told: the program may still ask for it by another call.
     told: FxHashSet<EndpointId>,
@@ -59,7 +60,7 @@ impl Refusals {
         match -r.result {
             errno::ISCONN | errno::ALREADY => Connect::Told,
             errno::INPROGRESS | errno::INTR => {
-                self.asked.insert(r.flow, r.actor());
+                self.asked.insert(r.flow, (r.actor(), r.entry));
                 Connect::Begun
             }
             error if error > 0 => {
@@ -72,9 +73,9 @@ impl Refusals {
         }
     }
 
-    /// A flow's state changed. Who had asked for it, where it did not come about and that is not known yet, and why: an
-    /// error number, 0 = not known.
-    pub(super) fn state(&mut self, r: &FlowStateRow) -> Option<(TaskId, i32)> {
+    /// A flow's state changed. Who had asked for it, and since when, where it did not come about and that is not known yet, and
+    /// why: an error number, 0 = not known.
+    pub(super) fn state(&mut self, r: &FlowStateRow) -> Option<(TaskId, MonoNs, i32)> {
         if r.new == TcpState::Close && r.old != TcpState::SynSent {
             self.asked.remove(&r.flow); // it had come about
         }
@@ -88,11 +89,11 @@ impl Refusals {
         self.asked.remove(&r.flow);
         if r.reset == Reset::Received {
             keep(if asked.is_some() { &mut self.told } else { &mut self.early }, r.flow);
-            return asked.map(|task| (task, errno::CONNREFUSED));
+            return asked.map(|(task, since)| (task, since, errno::CONNREFUSED));
         }
-        let task = asked.filter(|_| r.new == TcpState::Close)?;
+        let (task, since) = asked.filter(|_| r.new == TcpState::Close)?;
         keep(&mut self.told, r.flow);
-        Some((task, if r.by_task == 1 { errno::CANCELED } else { 0 }))
+        Some((task, since, if r.by_task == 1 { errno::CANCELED } else { 0 }))
     }
 }
 
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     fn connect(flow: u64, result: i32) -> OpRow {
-        OpRow { flow: EndpointId(flow), task: TaskId(5), result, ..OpRow::default() }
+        OpRow { flow: EndpointId(flow), entry: MonoNs(7), task: TaskId(5), result, ..OpRow::default() }
     }
 
     fn state(flow: u64, old: u8, new: u8, reset: Reset) -> FlowStateRow {
@@ -115,7 +116,7 @@ mod tests {
         let (in_progress, refused) = (-errno::INPROGRESS, -errno::CONNREFUSED);
         // from elsewhere: the call has returned
         assert_eq!(r.connect(&connect(1, in_progress)), Connect::Begun);
-        assert_eq!(r.state(&state(1, 2, 2, Reset::Received)), Some((TaskId(5), errno::CONNREFUSED)));
+        assert_eq!(r.state(&state(1, 2, 2, Reset::Received)), Some((TaskId(5), MonoNs(7), errno::CONNREFUSED)));
         assert_eq!(r.state(&state(1, 2, 7, Reset::None)), None);
         assert_eq!(r.connect(&connect(1, refused)), Connect::Told, "asked how it ended");
         // here: it has not, and says "in progress" or that it failed

@@ -165,8 +165,8 @@ impl<'f, 'o> Replay<'f, 'o> {
             }
             StepKind::Refused => {
                 let number = (r.traits & reduced_trait::WAITED_FOR != 0).then_some(r.number);
-                let (flow, task, at, error) = (r.flow, r.task, r.began, r.count as i32);
-                self.out.refused(Refused { flow, task, at, error, number });
+                let (flow, task, tried, error) = (r.flow, r.task, (r.began, r.reply_ended), r.count as i32);
+                self.out.refused(Refused { flow, task, tried, error, number });
             }
             StepKind::Opening => self.before.opening = Some((r.began, r.reply_ended)),
             StepKind::Handshake => self.before.answers.push((r.began, r.reply_ended)),

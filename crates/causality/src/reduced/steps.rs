@@ -166,10 +166,19 @@ impl Finished for Steps<'_, '_> {
     }
 
     fn refused(&mut self, r: Refused) {
-        let Refused { flow, task, at, error, number } = r;
+        let Refused { flow, task, tried, error, number } = r;
         let traits = number.map_or(0, |_| reduced_trait::WAITED_FOR);
         let number = number.unwrap_or(0);
-        let row = ReducedRow { flow, task, began: at, count: error as u32, number, traits, ..ReducedRow::default() };
+        let row = ReducedRow {
+            flow,
+            task,
+            began: tried.0,
+            reply_ended: tried.1,
+            count: error as u32,
+            number,
+            traits,
+            ..ReducedRow::default()
+        };
         self.push(StepKind::Refused, row);
     }
 

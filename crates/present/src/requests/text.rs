@@ -518,7 +518,7 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
         Column::number("network and delivery"),
     ])
     .indented(2);
-    for tier in &k.tiers {
+    for tier in k.tiers.iter().filter(|t| t.spans_per_request > 0.0) {
         let name = if tier.unwatched { format!("{} (not watched)", tier.service) } else { tier.service.clone() };
         t.row([
             Cell::from(name),
@@ -567,7 +567,8 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     // what hardly counts needs no line
     for tier in k.tiers.iter().filter(|t| (t.connect_ns + t.handshake_ns) as f64 >= OPENING_SHARE * k.mean_ns as f64) {
         let line = format!(
-            "Opening connections to {} took {}{}. No service's own time includes this.",
+            "{} {} took {}{}. No service's own time includes this.",
+            if tier.spans_per_request > 0.0 { "Opening connections to" } else { "Connecting in vain to" },
             tier.service,
             units::duration(tier.connect_ns + tier.handshake_ns),
             match tier.handshake_ns {

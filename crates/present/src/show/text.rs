@@ -315,13 +315,14 @@ impl ShowView {
         for s in &self.spans {
             for f in &s.refused {
                 let line = format!(
-                    "at {}, span {} ({}): {} {} {}",
+                    "at {}, span {} ({}): {} {} {}, after {}",
                     units::duration(f.offset_ns.max(0) as u64),
                     s.span,
                     s.service,
                     f.task,
                     refusals::met(f.error),
                     f.remote,
+                    units::duration(f.took_ns),
                 );
                 out.push_str(&painted(&line, Tint::Bad, style));
             }

@@ -248,6 +248,11 @@ fn parts_of(t: &TierView) -> [(u64, String); 6] {
             "between {name} and who called it (network, or waiting there to be picked up: not all arrivals were seen)"
         ),
     };
+    let opening = match (t.spans_per_request > 0.0, t.handshake_ns) {
+        (false, _) => format!("connecting in vain to {name}"),
+        (true, 0) => format!("opening connections to {name}"),
+        (true, _) => format!("opening connections to {name} (with its part of the handshake)"),
+    };
     [
         // what went on after the reply is no part of the request's time
         (t.self_ns.saturating_sub(t.after_ns), own),
@@ -255,7 +260,7 @@ fn parts_of(t: &TierView) -> [(u64, String); 6] {
         (t.unread_ns, format!("{name} waiting until its clients had read what came before")),
         (t.queued_ns, format!("waiting to be picked up by {name}")),
         (t.between_ns, between),
-        (t.connect_ns + t.handshake_ns, format!("opening connections to {name} (with its part of the handshake)")),
+        (t.connect_ns + t.handshake_ns, opening),
     ]
 }
 
