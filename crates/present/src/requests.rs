@@ -31,6 +31,12 @@ const REPEATED_MIN: f64 = 10.0;
 /// Where they take this part of the request's time, or more.
 const REPEATED_SHARE: f64 = 0.1;
 
+/// How a word is shown that was not written down.
+const MASKED: &str = "{value}";
+/// What that is, and how it is had.
+pub(crate) const MASKED_WORDS: &str =
+    "{value}: words that fewer than three clients sent are not written. `wakepath record --words all` writes them.";
+
 /// What was asked of a tier.
 #[derive(Serialize)]
 pub struct AskedView {
@@ -369,6 +375,11 @@ impl CallsView {
 }
 
 impl RequestsView {
+    /// Whether the kinds with most requests cannot be told apart, since their words were not written.
+    pub(crate) fn is_masked(&self) -> bool {
+        self.kinds.first().is_some_and(|k| k.asked.contains(MASKED))
+    }
+
     /// From what the analysis found.
     /// `spans`: when anything was recorded, without overlap (ns).
     pub fn new(kinds: &Kinds, report: &Report, spans: &[(i64, i64)]) -> RequestsView {

@@ -9,7 +9,7 @@ use crate::info::Info;
 use crate::losses::Loss;
 use crate::open::OpenView;
 use crate::refusals;
-use crate::requests::{CallErrorView, KindView, RequestsView, never_replied, replies_unknown};
+use crate::requests::{CallErrorView, KindView, MASKED_WORDS, RequestsView, never_replied, replies_unknown};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use crate::why::WhyView;
@@ -515,6 +515,10 @@ fn trust(screen: &mut Screen<'_>, parts: &Parts) {
             };
             let next = next.or_else(|| screen.command("requests"));
             screen.add(Section::Trust, level, text, next);
+        }
+        if r.is_masked() {
+            let next = screen.command("requests");
+            screen.add(Section::Trust, Level::Fact, MASKED_WORDS, next);
         }
         if !r.queued.is_empty() {
             let what: Vec<String> =

@@ -1,6 +1,6 @@
 //! The answer of `wakepath requests` as text for a terminal.
 
-use super::{AwaitedView, CallsView, KindView, QueuedView, RequestsView, TierView, call_errors};
+use super::{AwaitedView, CallsView, KindView, MASKED, MASKED_WORDS, QueuedView, RequestsView, TierView, call_errors};
 use crate::losses::{Loss, losses_or_none};
 use crate::own_time::{AT_MOST, at_most, is_unsure, own_time};
 use crate::refusals;
@@ -53,6 +53,9 @@ impl RequestsView {
             out.push_str(&t.render(style));
             if shown < self.kinds.len() {
                 let _ = writeln!(out, "… and {} more kinds (--limit 0 shows all)", self.kinds.len() - shown);
+            }
+            if self.kinds[..shown].iter().any(|k| k.asked.contains(MASKED)) {
+                out.push_str(&wrap(MASKED_WORDS, "", style.prose()));
             }
             for known in &self.known_as {
                 let line = format!("{} is {}.", known.service, known.name);

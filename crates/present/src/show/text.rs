@@ -46,9 +46,10 @@ impl ShowView {
     pub fn render(&self, style: Style) -> String {
         let mut out = String::new();
         let when = self.wall_ns.map_or(String::new(), |w| format!(", {}", units::wall(w)));
+        let at_least = if self.spans.first().is_some_and(|root| root.arrival_unseen) { "at least " } else { "" };
         let _ = writeln!(
             out,
-            "{} at {}: {}{}{when}\nrequest {}, {}",
+            "{} at {}: {at_least}{}{}{when}\nrequest {}, {}",
             sanitise(&self.asked),
             sanitise(&self.service),
             units::duration(self.duration_ns),
