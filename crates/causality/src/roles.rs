@@ -12,6 +12,7 @@ mod habits;
 mod logical_tasks;
 mod migrating;
 mod multiplexed;
+mod paced;
 mod resumed;
 mod steps;
 mod streams;
@@ -384,6 +385,11 @@ impl Roles {
     pub fn unasked_cases(&self, process: ProcessId) -> u32 {
         let cases = |id| self.habits.of(process, id).cases;
         cases(HabitId::Idle).max(cases(HabitId::Asked))
+    }
+
+    /// How often a task called at a pace of its own; 0 where it has none.
+    pub fn paced_rounds(&self, task: TaskId) -> u32 {
+        self.logical_tasks.paced.rounds(task)
     }
 
     /// Whether tasks of the process that take no requests were seen to make calls when it had none open: what they do may

@@ -122,7 +122,7 @@ impl<'q> Question<'q> {
     pub(super) fn may_be_told_later(&self) -> bool {
         match () {
             // it was told when it was made
-            () if self.is_in_line() || self.is_woken_by_who_asks() || self.is_background() => false,
+            () if self.is_in_line() || self.is_woken_by_who_asks() || self.is_background() || self.is_paced() => false,
             () if self.consumes_since().is_some() => false,
             () if self.facts.open(self.process).is_empty() => self.born_of().is_some(),
             () if self.is_migrating() || self.is_loop() => false,
@@ -146,6 +146,12 @@ impl<'q> Question<'q> {
     /// Whether the task is one for which its request does not wait.
     pub(super) fn is_background(&self) -> bool {
         self.facts.roles.background_cases(self.task, self.process) > 0
+    }
+
+    /// Whether the task calls at a pace of its own, and for nobody else.
+    pub(super) fn is_paced(&self) -> bool {
+        let is_free = !self.role.has(Does::Take) && !self.is_migrating() && self.born_of().is_none();
+        is_free && self.facts.made_for(self.task, self.at).is_none() && self.facts.roles.paced_rounds(self.task) > 0
     }
 
     /// Since when the task has been in a loop in which it asks for work.

@@ -140,6 +140,8 @@ pub(crate) struct Connections {
 pub(crate) struct Now {
     /// How many of its requests are open; none where it never took one.
     pub(crate) open: Option<u32>,
+    /// When the last of them was over.
+    pub(crate) idle_since: MonoNs,
     /// The request that it took last.
     pub(crate) newest: Option<ExId>,
     /// How many of its calls have no answer.

@@ -3,6 +3,7 @@
 use super::background::Background;
 use super::connection_tasks::ConnectionTasks;
 use super::habits::{HabitId, HabitTable};
+use super::paced::Paced;
 use super::resumed::{Answer, Resumed};
 use crate::client_tasks::ClientTasks;
 use crate::conditions::holds;
@@ -76,6 +77,7 @@ pub(crate) struct LogicalTasks {
     /// Those that may be made for a request which does not wait for them.
     background: Background,
     pub(super) resumed: Resumed,
+    pub(super) paced: Paced,
 }
 
 impl LogicalTasks {

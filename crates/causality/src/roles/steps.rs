@@ -4,6 +4,7 @@ use super::Roles;
 use super::doing::{Asked, Doing, Taken, TurnFlag};
 use super::habits::HabitId;
 use crate::exchange::{Channels, ExId, ExchangeFlag, More, Said, Side, Sign, Slab, Steps};
+use crate::lineage::TaskRequest;
 use crate::process::ProcessId;
 use crate::process::dials::Dial;
 use crate::process::known::{Does, ProcessFlag};
@@ -44,6 +45,10 @@ impl Steps for Roles {
                 if !takes && let Some(open) = p.now.open {
                     if open == 0 {
                         p.calls.unasked = e.request.began;
+                    }
+                    let idle_since = (open == 0).then_some(p.now.idle_since);
+                    if !matches!(self.logical_tasks.lineage.of(e.request.actor, e.request.began), TaskRequest::Of(_)) {
+                        self.logical_tasks.paced.called(e.request.actor, e.request.began, idle_since);
                     }
                     self.habits.at(process).case_if(HabitId::HelpersAreAsked, open > 0);
                     self.habits.at(process).exception_if(HabitId::HelpersAreAsked, open == 0);
@@ -208,6 +213,7 @@ impl Steps for Roles {
         }
         if e.side != Side::Server {
             self.logical_tasks.answered(e, true);
+            self.logical_tasks.paced.answered(e.request.actor, e.reply.ended);
             if let Some(asked) = self.under_way.asked_on.get_mut((HostId(0), e.flow)) {
                 asked.under_way = asked.under_way.saturating_sub(1);
                 let process = self.known.process_of(e.request.actor);
@@ -229,6 +235,7 @@ impl Steps for Roles {
         let now = &mut self.known.at(process).now;
         if let Some(open) = &mut now.open {
             *open = open.saturating_sub(1);
+            now.idle_since = now.idle_since.max(at);
             let is_more = self.under_way.dials.count(process) > *open as usize;
             self.habits.at(process).exception_if(HabitId::DialsForOne, is_more);
         }

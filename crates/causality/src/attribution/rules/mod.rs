@@ -18,6 +18,7 @@ pub(super) mod fork;
 pub(super) mod handoff;
 pub(super) mod isolated;
 pub(super) mod owner;
+pub(super) mod paced;
 pub(super) mod paired;
 pub(super) mod pickup;
 pub(super) mod prompt;
@@ -50,6 +51,7 @@ pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
     prompt::RULE,
     born::RULE,
     background::RULE,
+    paced::RULE,
     consumer::RULE,
     asked_again::RULE,
     connection_task::RULE,
