@@ -151,9 +151,9 @@ impl LogicalTasks {
     /// A thread reads an answer.
     pub(super) fn hears(&mut self, e: &Exchange) {
         let task = e.request.actor;
-        let may_be_made = self.lineage.births().traits(task).has_loops && !self.lineage.has_requests(task);
         let answer = Answer { task, called: e.request.began };
-        self.resumed.takes(e.reply.task, e.flow, Some(answer).filter(|_| may_be_made));
+        let is_of_loop = self.lineage.births().traits(task).has_loops;
+        self.resumed.takes(e.reply.task, e.flow, Some(answer).filter(|_| is_of_loop));
     }
 
     /// A request was taken.

@@ -158,11 +158,11 @@ impl Acts {
 /// Whether one was handed on to by tasks that were made for other requests than its own; none where it is not known yet.
 fn handed_on(lineage: &Lineage, (acted, by): &Acted) -> Option<bool> {
     let is_known = |task: TaskId| !matches!(lineage.of(task, MonoNs(u64::MAX)), TaskRequest::Nothing);
-    let are_made = by.iter().all(|&task| is_known(task) && !lineage.has_requests(task));
+    let are_known = by.iter().all(|&task| is_known(task)) && by.iter().any(|&task| !lineage.has_requests(task));
     let is_anothers = |&task: &TaskId| {
         let line: SmallVec<[TaskId; 8]> = lineage.line_up(task).collect();
         let of_both = lineage.line_up(*acted).find(|task| line.contains(task));
         of_both.is_none_or(|task| !is_known(task))
     };
-    (is_known(*acted) && are_made).then(|| by.iter().all(is_anothers))
+    (is_known(*acted) && are_known).then(|| by.iter().all(is_anothers))
 }
