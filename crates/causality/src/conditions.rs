@@ -61,7 +61,10 @@ pub const CONDITIONS: &[Condition] = &[
     is("errand.one_at_a_time", "a client's task that is woken in this way has one call under way"),
     is("errand.resumes_who_asked", "a client's task that is woken in this way resumes who woke it, and nobody else"),
     is("fork.never_waited", "the new task did not wait for other work since it was made"),
-    is("handed.comes_not_round", "who received an item of this type never sends it on, as it does connections of a pool"),
+    is(
+        "handed.comes_not_round",
+        "who received an item of this type never sends it on, as it does connections of a pool",
+    ),
     is("handed.lent_amid_others", "items of this type are lent, as connections of a pool are, and are no work"),
     is("handed.nothing_else_was_handed_back", "the task handed back nothing else"),
     is("handed.nothing_else_was_taken", "the task took no other work meanwhile"),

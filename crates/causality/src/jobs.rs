@@ -177,7 +177,8 @@ impl Kinds {
         let idle = |w: &Worker| w.loose | w.alone & round;
         self.idle |= self.workers.iter().filter(is_worker).fold(0, |all, w| all | idle(w));
         self.work = (self.work | self.maybe_work & self.alone) & !self.round;
-        let was_work = |&&(began, _, is_maybe): &&(u64, u64, bool)| began & if is_maybe { self.work } else { !self.round } != 0;
+        let was_work =
+            |&&(began, _, is_maybe): &&(u64, u64, bool)| began & if is_maybe { self.work } else { !self.round } != 0;
         self.answers = self.ends.iter().filter(was_work).fold(0, |all, (_, ended, _)| all | ended);
     }
 

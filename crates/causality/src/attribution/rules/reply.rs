@@ -52,7 +52,8 @@ impl Facts<'_> {
         let taken = xs.get(x).request.taken;
         let process = self.roles.process_of(task);
         let is_busy = !holds("reply.never_busy_before", !self.roles.works_on_others(process));
-        let is_for_replied = |y| holds("reply.all_were_replied_to", self.roles.replied_to_all(process, xs.get(y).request.began));
+        let is_for_replied =
+            |y| holds("reply.all_were_replied_to", self.roles.replied_to_all(process, xs.get(y).request.began));
         let mut claims = Vec::new();
         for y in segment.into_iter().filter(|&y| self.is_undelivered(xs, y)) {
             let s = self.state(y);
