@@ -61,6 +61,10 @@ pub const CONDITIONS: &[Condition] = &[
     is("errand.one_at_a_time", "a client's task that is woken in this way has one call under way"),
     is("errand.resumes_who_asked", "a client's task that is woken in this way resumes who woke it, and nobody else"),
     is("fork.never_waited", "the new task did not wait for other work since it was made"),
+    is(
+        "handed.comes_not_round",
+        "who received an item of this type never sends it on, as it does connections of a pool",
+    ),
     is("handed.lent_amid_others", "items of this type are lent, as connections of a pool are, and are no work"),
     is("handed.nothing_else_was_handed_back", "the task handed back nothing else"),
     is("handed.nothing_else_was_taken", "the task took no other work meanwhile"),
@@ -97,6 +101,7 @@ pub const CONDITIONS: &[Condition] = &[
         "relays.given_one",
         "what a client sent was all that the loop was given before it sent something to another client",
     ),
+    is("reply.all_were_replied_to", "every request that was open when the worker called was replied to"),
     is("reply.never_busy_before", "workers of this process begin with a request's calls after it was taken"),
     is("reply.one_call_under_way", "the worker had one call under way"),
     is("rest.no_timer_due", "no timer of the process can have been due"),

@@ -9,7 +9,11 @@ pub(crate) struct Intervals(Vec<(u64, u64)>);
 impl Intervals {
     /// Adds one, in any order.
     pub(crate) fn push(&mut self, from: u64, to: u64) {
-        self.0.push((from, to.max(from)));
+        let to = to.max(from);
+        match self.0.last_mut().filter(|l| from <= l.1 && l.0 <= to) {
+            Some(l) => *l = (l.0.min(from), l.1.max(to)),
+            None => self.0.push((from, to)),
+        }
     }
 
     /// No more comes: puts them in order, those that touch as one.

@@ -6,6 +6,9 @@
 //!
 //! What a goroutine borrows amid an item, such as a connection that another worker sets free, looks like an item of that one's, too:
 //! some day it hands something back to just that one. Items of such a type are **lent** where none was ever taken but amid another item.
+//!
+//! A pool's connections, and tokens that bound how many do something, also go to goroutines that have no item. Their types **come round**:
+//! who had received such an item sends it on. They begin no job.
 
 use crate::conditions::holds;
 use crate::flags::{Flags, flags};
@@ -13,7 +16,7 @@ use crate::intervals::Intervals;
 use crate::lineage::{Lineage, TaskRequest};
 use crate::process::ProcessId;
 use crate::roles::{HabitId, HabitTable};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::HandoverRow;
@@ -26,6 +29,8 @@ const TAKERS_MAX: usize = 1 << 18;
 const ITEMS_MAX: usize = 8;
 /// Types of items told apart in a process; those beyond count as one, of which anything may be work.
 const KINDS_MAX: usize = 63;
+/// Sets of types that a process's workers take, told apart.
+const WORKERS_MAX: usize = 1 << 10;
 
 flags! {
     /// What is so of an item.
@@ -65,28 +70,41 @@ impl Item {
     }
 }
 
+/// Types of items of a goroutine that takes such.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct Worker {
+    /// It had jobs that began with such, and called or had others work in them.
+    jobs: u64,
+    /// It never handed such back, and took them amid no job.
+    loose: u64,
+    /// It took such when it had nothing else.
+    alone: u64,
+}
+
 /// What is kept of a goroutine that takes items.
 #[derive(Default)]
 struct Taker {
     process: ProcessId,
     items: SmallVec<[Item; 2]>,
-    /// It had a job, and called or had others work in it.
-    is_worker: bool,
-    /// Items that it never handed back, and took amid no job.
-    loose: u64,
+    is: Worker,
+    /// How many items of a type it sent for which it got none.
+    sent: SmallVec<[(u64, u32); 2]>,
 }
 
 impl Taker {
-    /// What it took when it was at nothing.
-    fn idle(&self) -> u64 {
-        let first = self.items.first().map_or(0, |i| i.kind);
-        if self.is_worker { self.loose | first } else { 0 }
+    /// All that it took, once it is over.
+    fn ended(&self) -> Worker {
+        Worker { loose: self.is.loose | self.items.first().map_or(0, |i| i.kind), ..self.is }
     }
 }
 
 /// A job, of which is not known yet what the types of items in it are.
 struct Candidate {
     process: ProcessId,
+    /// What began it.
+    began: u64,
+    /// It had calls, and began amid nothing else.
+    is_case: bool,
     /// When what came of the item was sent.
     until: MonoNs,
     /// Which it took meanwhile.
@@ -101,19 +119,22 @@ struct Candidate {
 struct Kinds {
     /// The types, by their numbers.
     types: Vec<u64>,
+    /// What goroutines were that had jobs.
+    workers: FxHashSet<Worker>,
     /// Taken by workers amid no job.
     idle: u64,
-    /// Begin jobs.
+    /// Begin jobs, where they do not come round.
     work: u64,
-    /// End them.
+    /// The same of what is work or a loan.
+    maybe_work: u64,
+    /// What such work began with and ended with, and whether it may have been a loan.
+    ends: FxHashSet<(u64, u64, bool)>,
+    /// End jobs.
     answers: u64,
     /// Taken by goroutines that had no other item: these are not lent.
     alone: u64,
-    /// Begin what is work or a loan, and end that.
-    maybe_work: u64,
-    maybe_answers: u64,
-    /// How many jobs had calls.
-    cases: u32,
+    /// Sent by who had received them.
+    round: u64,
 }
 
 impl Kinds {
@@ -139,17 +160,36 @@ impl Kinds {
         !(self.idle | self.work) & !(1 << KINDS_MAX)
     }
 
+    /// A goroutine that took items is over.
+    fn ended(&mut self, worker: Worker) {
+        match worker.jobs != 0 && self.workers.len() >= WORKERS_MAX {
+            true => self.idle |= worker.loose | worker.alone,
+            false if worker.jobs != 0 => _ = self.workers.insert(worker),
+            false => {}
+        }
+    }
+
     /// All has been seen: what was no loan was work.
     fn finish(&mut self) {
         self.alone |= 1 << KINDS_MAX;
-        let was_work = self.maybe_work & self.alone;
-        self.work |= was_work;
-        self.answers |= if was_work == 0 { 0 } else { self.maybe_answers };
+        let round = self.round;
+        let is_worker = |w: &&Worker| w.jobs & !round != 0;
+        let idle = |w: &Worker| w.loose | w.alone & round;
+        self.idle |= self.workers.iter().filter(is_worker).fold(0, |all, w| all | idle(w));
+        self.work = (self.work | self.maybe_work & self.alone) & !self.round;
+        let was_work =
+            |&&(began, _, is_maybe): &&(u64, u64, bool)| began & if is_maybe { self.work } else { !self.round } != 0;
+        self.answers = self.ends.iter().filter(was_work).fold(0, |all, (_, ended, _)| all | ended);
+    }
+
+    /// Whether items of a type may be work: nobody who received one sends it on.
+    fn may_be_work(&self, kind: u64) -> bool {
+        holds("handed.comes_not_round", kind & self.round == 0)
     }
 
     /// Whether items of all these types were never taken but amid others.
     fn are_lent(&self, kinds: u64) -> bool {
-        holds("handed.lent_amid_others", kinds & self.alone == 0)
+        holds("handed.lent_amid_others", kinds & self.alone & !self.round == 0)
     }
 }
 
@@ -172,8 +212,11 @@ pub(crate) struct Jobs {
 impl Jobs {
     /// A goroutine of a process got an item. `lineage`: what each works for now.
     pub(crate) fn handed_over(&mut self, r: &HandoverRow, process: ProcessId, lineage: &Lineage) {
-        let kind = self.kinds.entry(process).or_default().bit(r.of);
         let is_for_requests = lineage.has_requests(r.task);
+        let is_round = self.comes_round(r, is_for_requests, lineage);
+        let kinds = self.kinds.entry(process).or_default();
+        let kind = kinds.bit(r.of);
+        kinds.round |= if is_round { kind } else { 0 };
         let mut is_answer = self.gives(r.from, r, kind, is_for_requests);
         if r.first != r.from {
             is_answer |= self.gives(r.first, r, kind, is_for_requests);
@@ -181,6 +224,24 @@ impl Jobs {
         if r.is_empty == 0 && !is_for_requests && !is_answer {
             self.takes(r, process, kind, lineage);
         }
+    }
+
+    /// Whether an item shows that its type comes round: who sent it first received it and sends it again, or a request's goroutine sends on
+    /// what it received; or a request's goroutine gets one without having sent one, which is no answer to one.
+    fn comes_round(&mut self, r: &HandoverRow, is_for_requests: bool, lineage: &Lineage) -> bool {
+        let is_sent_by_requests = lineage.has_requests(r.from);
+        let is_sent_on = r.first_sent < r.sent && (r.first == r.from || is_sent_by_requests);
+        let mut of_receiver = self.takers.get_mut(&r.task).into_iter().flat_map(|taker| &mut taker.sent);
+        let sent = of_receiver.find(|(of, _)| *of == r.of && is_for_requests);
+        let is_unasked = is_for_requests && sent.is_none_or(|(_, n)| std::mem::replace(n, n.saturating_sub(1)) == 0);
+        if is_sent_by_requests && (self.takers.len() < TAKERS_MAX || self.takers.contains_key(&r.from)) {
+            let taker = self.takers.entry(r.from).or_default();
+            match taker.sent.iter_mut().find(|(of, _)| *of == r.of) {
+                Some((_, n)) => *n += 1,
+                None => taker.sent.push((r.of, 1)),
+            }
+        }
+        is_sent_on || is_unasked
     }
 
     /// Whether a goroutine has an item that is a request's, of another one than this.
@@ -205,8 +266,9 @@ impl Jobs {
             self.kinds.entry(process).or_default().alone |= kind;
         }
         if taker.items.len() == ITEMS_MAX {
-            taker.loose |= taker.items.remove(0).kind;
+            taker.is.loose |= taker.items.remove(0).kind;
         }
+        taker.is.alone |= if taker.items.is_empty() { kind } else { 0 };
         let mut flags = Flags::default();
         flags.set(ItemFlag::Somebodys, is_somebodys);
         flags.set(ItemFlag::OfRequests, is_of_requests);
@@ -246,11 +308,10 @@ impl Jobs {
             gave_more(&mut taker.items);
             taker.items.iter_mut().filter(|i| i.taken <= sent).for_each(|i| i.lent |= item.kind);
             kinds.maybe_work |= item.kind;
-            kinds.maybe_answers |= kind;
         } else {
             taker.items.iter_mut().filter(|i| i.taken <= sent).for_each(|i| i.flags.add(ItemFlag::Mixed));
-            kinds.answers |= kind;
         }
+        kinds.ends.insert((item.kind, kind, may_be_lent));
         if !is_whole {
             return is_answer;
         }
@@ -260,12 +321,13 @@ impl Jobs {
         if item.called.0 == 0 && !item.flags.has(ItemFlag::Given) {
             return is_answer;
         }
-        taker.is_worker = true;
+        taker.is.jobs |= item.kind;
         kinds.work |= if may_be_lent { 0 } else { item.kind };
-        kinds.cases += u32::from(item.called.0 != 0 && item.amid.is_empty());
         // for whom it called amid another one's work cannot be known
         let lent = item.amid.iter().fold(item.lent, |all, (_, kind)| all | kind);
-        let candidate = Candidate { process: taker.process, until: sent, took, gave: item.gave, lent };
+        let is_case = item.called.0 != 0 && item.amid.is_empty();
+        let candidate =
+            Candidate { process: taker.process, began: item.kind, is_case, until: sent, took, gave: item.gave, lent };
         if self.candidates.len() < JOBS_MAX {
             self.candidates.insert((task, item.taken), candidate);
         }
@@ -287,24 +349,25 @@ impl Jobs {
     /// A goroutine ended.
     pub(crate) fn ended(&mut self, task: TaskId) {
         if let Some(taker) = self.takers.remove(&task) {
-            self.kinds.entry(taker.process).or_default().idle |= taker.idle();
+            self.kinds.entry(taker.process).or_default().ended(taker.ended());
         }
     }
 
     /// Nothing more comes.
     pub(crate) fn finish(&mut self, habits: &mut HabitTable) {
         for taker in std::mem::take(&mut self.takers).into_values() {
-            self.kinds.entry(taker.process).or_default().idle |= taker.idle();
+            self.kinds.entry(taker.process).or_default().ended(taker.ended());
         }
-        for (&process, kinds) in &mut self.kinds {
-            kinds.finish();
-            habits.at(process).cases(HabitId::HandsBack, kinds.cases);
+        self.kinds.values_mut().for_each(Kinds::finish);
+        for c in self.candidates.values().filter(|c| c.is_case && self.kinds[&c.process].may_be_work(c.began)) {
+            habits.at(c.process).cases(HabitId::HandsBack, 1);
         }
         self.losses.settle();
         let (kinds, losses) = (&self.kinds, &self.losses);
         self.candidates.retain(|&(_, taken), c| {
             let kinds = &kinds[&c.process];
-            kinds.are_lent(c.lent)
+            kinds.may_be_work(c.began)
+                && kinds.are_lent(c.lent)
                 && holds("handed.nothing_else_was_taken", c.took & !kinds.harmless() == 0)
                 && holds("handed.nothing_was_handed_to_others", c.gave & kinds.answers == 0)
                 && holds("handed.nothing_was_lost", !losses.touch(taken, c.until))

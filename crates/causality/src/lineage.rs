@@ -57,6 +57,13 @@ pub(crate) struct Line {
     pub(crate) basis: Basis,
 }
 
+impl Line {
+    /// The same of a task that it made.
+    fn of_made(self) -> Line {
+        Line { answers: self.basis == Basis::AfterReply, ..self }
+    }
+}
+
 /// A request that a task took, or replied to.
 #[derive(Clone, Copy)]
 struct Take {
@@ -254,8 +261,7 @@ impl Lineage {
         }
         if let TaskRequest::Of(line) = self.request(r.parent, r.start, DEPTH_MAX) {
             // it may be known as one that leads to a reply
-            let answers = line.basis == Basis::AfterReply;
-            self.lines.entry(r.task).or_insert(Line { answers, ..line });
+            self.lines.entry(r.task).or_insert(line.of_made());
         } else if traits(r.runtime).has_loops
             && let Some(of) = self.replied_before(r.parent, r.start)
         {
@@ -323,7 +329,10 @@ impl Lineage {
         let Some(takes) = self.takes.get(&task) else {
             return match (self.lines.get(&task), self.births.of(task)) {
                 (Some(line), _) => TaskRequest::Of(*line),
-                (None, Some((maker, made))) if depth > 0 => self.request(maker, made, depth - 1),
+                (None, Some((maker, made))) if depth > 0 => match self.request(maker, made, depth - 1) {
+                    TaskRequest::Of(line) => TaskRequest::Of(line.of_made()),
+                    known => known,
+                },
                 _ => TaskRequest::Nothing,
             };
         };

@@ -424,6 +424,12 @@ impl Roles {
         of.exceptions > of.cases
     }
 
+    /// Whether every request of a process that was open at a moment was replied to: else a worker may have begun with one to which nobody
+    /// replied.
+    pub(crate) fn replied_to_all(&self, process: ProcessId, at: MonoNs) -> bool {
+        !self.known.of(process).is_some_and(|p| p.unanswered.touch(at, at))
+    }
+
     /// Whether the process uses connections again: then who has one made need not be who gets it.
     pub fn keeps_connections(&self, process: ProcessId) -> bool {
         self.is_so(process, ProcessFlag::KeepsConnections)
@@ -479,6 +485,11 @@ impl Roles {
     pub fn finish(&mut self, xs: &Slab) {
         self.logical_tasks.ended(xs, &mut self.habits);
         self.losses.settle();
+        let is_unanswered = |e: &&Exchange| e.side == Side::Server && e.reply.is_none();
+        for e in xs.live().filter(is_unanswered) {
+            let process = self.process_of(e.request.actor);
+            self.known.at(process).unanswered.push(e.request.taken.0, u64::MAX);
+        }
         let serving: Vec<_> = self.known.tasks().filter(|(_, t)| t.role.has(Does::Take)).collect();
         for (id, task) in serving {
             let process = self.process_of(id);

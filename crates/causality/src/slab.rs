@@ -1,6 +1,7 @@
 //! Where exchanges live while they are open: places that are used again, told apart by their turn.
 
 use crate::exchange::Exchange;
+use rustc_hash::FxHashSet;
 use wakepath_flows::places::Places;
 
 /// An exchange in the engine's slab: a place, and how often the place was used before.
@@ -56,6 +57,12 @@ impl Slab {
     pub fn release(&mut self, x: ExId) {
         self.turns[x.place as usize] = self.turns[x.place as usize].wrapping_add(1);
         self.free.push(x.place);
+    }
+
+    /// What is live.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Exchange> {
+        let free: FxHashSet<u32> = self.free.iter().copied().collect();
+        (0..self.turns.len() as u32).filter(move |place| !free.contains(place)).map(|place| &self.all[place])
     }
 
     /// Places in use.

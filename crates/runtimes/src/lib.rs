@@ -243,6 +243,11 @@ pub fn probing(tgid: u32, kind: u8) -> Vec<Probing> {
     process.zip(known).map(|(process, known)| (known.probing)(&process)).unwrap_or_default()
 }
 
+/// Whether a process of CPython has loaded the library of greenlets in a version that is not read: those before 2.0.
+pub fn has_unread_greenlets(tgid: u32, layout: &w::Runtime) -> bool {
+    layout.kind == w::RUNTIME_PYTHON.into() && layout.greenlets == 0 && python::has_greenlets(tgid)
+}
+
 /// Whether a process of CPython has loaded what runs many tasks in one thread: asyncio, uvloop, greenlets.
 pub fn has_python_loop(tgid: u32) -> bool {
     Process::open(tgid).is_some_and(|process| python::has_loop(&process))

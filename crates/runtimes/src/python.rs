@@ -52,6 +52,9 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     let (has_other, uvloop) = (Mapped::find(process.tgid, OTHER_LOOP).is_some(), uvloop(process.tgid));
     let greenlets = greenlets(process.tgid);
     let tasks = match (has_other, &uvloop, &greenlets) {
+        (false, _, None) if has_greenlets(process.tgid) => {
+            "asyncio tasks (not greenlets: the library greenlet must be 2.0 or later)"
+        }
         (false, _, None) => "asyncio tasks",
         (false, _, Some(_)) => "asyncio tasks and greenlets",
         (true, Some(_), None) => "asyncio tasks, uvloop's too",
@@ -87,6 +90,11 @@ pub(crate) fn has_loop(process: &Process) -> bool {
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.tgid)).unwrap_or_default();
     let is_loaded = [ASYNCIO, OTHER_LOOP, GREENLET].into_iter().any(|part| maps.contains(part));
     is_loaded || interpreter(process).is_some_and(|i| i.program.exported(ASYNCIO_BUILT_IN).is_some())
+}
+
+/// Whether the process has loaded the library of greenlets, in whatever version.
+pub(crate) fn has_greenlets(tgid: u32) -> bool {
+    Mapped::find(tgid, GREENLET).is_some()
 }
 
 /// Every exported function that makes a context; in uvloop, where it puts off what tasks write, and leaves contexts; and where greenlets

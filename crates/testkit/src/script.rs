@@ -13,7 +13,7 @@
 //! context k of A                 the same of Python's; after both: by j at 105 (another made it, then). `110 A/g ends`
 //!                                `110 A/g works for others`: its runtime was seen to
 //!                                `110 A/g gives job to h`: an item of a channel, whose type is called job; after it: of g0 (who sent
-//!                                it first), sent 105, empty
+//!                                it first), first 95 (when), sent 105, empty
 //! flow c - A                     a flow from somebody who is not watched to A's process
 //! flow d A D                     from A to D; `A -`: D is not watched
 //!                                after it: opaque, old (older than the recording), counted (old, and the kernel tells the
@@ -329,13 +329,14 @@ impl Player {
     fn gives(&mut self, at: u64, from: &str, kind: &str, to: &str, rest: &[&str]) -> Played<()> {
         let (host, to) = self.who(to).map(|t| (t.host, t.number))?;
         let from = if from == "-" { 0 } else { self.who(from)?.number };
-        let (mut sent, mut first, mut is_empty) = (at, from, false);
+        let (mut sent, mut first, mut first_sent, mut is_empty) = (at, from, None, false);
         let mut words = rest.iter();
         while let Some(word) = words.next() {
             match (*word, words.clone().next()) {
                 ("empty", _) => is_empty = true,
                 ("born", _) => first = 0,
                 ("sent", Some(at)) => sent = number(at)? * US,
+                ("first", Some(at)) => first_sent = Some(number(at)? * US),
                 ("of", Some(who)) => first = self.who(who)?.number,
                 _ => return Err(format!("{word} is not understood")),
             }
@@ -344,7 +345,7 @@ impl Player {
             }
         }
         let of = kind.bytes().fold(0u64, |n, b| n.wrapping_mul(31).wrapping_add(b.into()));
-        self.out.hosts[host].handed_over((sent, at), of, [from, first, to], is_empty);
+        self.out.hosts[host].handed_over([first_sent.unwrap_or(sent), sent, at], of, [from, first, to], is_empty);
         Ok(())
     }
 

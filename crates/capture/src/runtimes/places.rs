@@ -23,11 +23,14 @@ pub(super) fn place(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, a
         say(&format!("{name} ({tgid}) has {lacks}: no probes, nothing is changed in it"));
     }
     let whom = format!("{name} ({tgid})");
-    !files.is_empty() && files.iter().all(|at| place_in(source, at, &whom, layout.is_marked, say))
+    let lacks_greenlets = wakepath_runtimes::has_unread_greenlets(tgid, layout);
+    let but =
+        if lacks_greenlets { " (greenlets are not told apart: the library greenlet must be 2.0 or later)" } else { "" };
+    !files.is_empty() && files.iter().all(|at| place_in(source, at, (&whom, but), layout.is_marked, say))
 }
 
-/// Places those of one of its files. `whom`: who has it; `marks`: bits of `MARKED_…`, which were asked for.
-fn place_in(source: &mut KernelSource, at: &Probing, whom: &str, marks: u32, say: Say) -> bool {
+/// Places those of one of its files. `whom`: who has it; `but`: what is not read of it; `marks`: bits of `MARKED_…`, which were asked for.
+fn place_in(source: &mut KernelSource, at: &Probing, (whom, but): (&str, &str), marks: u32, say: Say) -> bool {
     let (has_channels, has_waits) = (marks & w::MARKED_CHANNELS != 0, marks & w::MARKED_WAITS != 0);
     let is_asked = |point: Point| (has_channels || !point.is_of_channels()) && (has_waits || !point.is_of_waits());
     let asked = at.places.iter().filter(|&&(point, _)| is_asked(point));
@@ -53,7 +56,7 @@ fn place_in(source: &mut KernelSource, at: &Probing, whom: &str, marks: u32, say
     };
     match source.probe_runtime(&at.file, &places) {
         Ok(true) => say(&format!(
-            "{} probes are in {whom} and all that run the same program or library, until the recording ends: {what}",
+            "{} probes are in {whom} and all that run the same program or library, until the recording ends: {what}{but}",
             places.len()
         )),
         Ok(false) => {}

@@ -268,7 +268,8 @@ impl<S: Steps> Engine<S> {
                         e.reply.ended = if e.reply.ended.0 == 0 { r.at } else { e.reply.ended };
                         return self.eps.get(&r.flow).is_none();
                     }
-                    if self.xs.get(x).reply.start == OPEN {
+                    if e.reply.start == OPEN {
+                        e.reply.actor = r.actor();
                         self.steps.reply_began(&self.xs, x, r.actor(), r.at);
                     }
                     self.is_done(x, r.at, r.at);

@@ -81,8 +81,15 @@ pub struct Answered {
     pub ended: MonoNs,
     /// The thread that sent or took its last byte.
     pub task: TaskId,
-    /// In whose name.
+    /// In whose name; who tried to send it to a client that had left.
     pub actor: TaskId,
+}
+
+impl Answered {
+    /// Whether nobody was seen to reply, nor to try.
+    pub(crate) fn is_none(&self) -> bool {
+        self.start == OPEN && self.actor == TaskId::UNKNOWN
+    }
 }
 
 impl Default for Answered {

@@ -4,6 +4,7 @@ use super::ProcessId;
 use super::runtime::{Nature, traits};
 use crate::exchange::{ExId, Side};
 use crate::flags::{Flags, flags};
+use crate::intervals::Intervals;
 use crate::per_task::{OfTasks, PerTask};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
@@ -105,6 +106,8 @@ pub(crate) struct Process {
     pub(crate) named_since: Option<MonoNs>,
     /// How many requests it replied to, and the longest time in which it did (ns).
     pub(crate) lasted: (u32, u64),
+    /// When requests were open that were never replied to, or whoever works on such may not have noticed yet.
+    pub(crate) unanswered: Intervals,
     /// Until when replies to requests from before the recording left.
     pub(crate) unseen_until: MonoNs,
     /// How often it passed on to a client, in an unknown protocol, what another client had sent.
@@ -280,7 +283,10 @@ impl Processes {
 
     /// All was seen: nothing is under way.
     pub(crate) fn finish(&mut self) {
-        self.processes.values_mut().for_each(|p| p.now = Now::default());
+        self.processes.values_mut().for_each(|p| {
+            p.now = Now::default();
+            p.unanswered.settle();
+        });
     }
 }
 

@@ -43,7 +43,13 @@ impl Turn {
 
     /// Whether no timer of the loop can be due: it asked its poll to return by then.
     pub(crate) fn no_timer_due(&self, at: MonoNs) -> bool {
-        at.0.saturating_add(if self.is_by_library { ROUNDED_NS } else { TICK_NS }) < self.due
+        let is_by_a_tick = !self.is_by_library;
+        if is_by_a_tick { at.0.saturating_add(TICK_NS) < self.due } else { self.no_rounded_timer_due(at) }
+    }
+
+    /// The same of a loop that reads a clock without ticks.
+    pub(crate) fn no_rounded_timer_due(&self, at: MonoNs) -> bool {
+        at.0.saturating_add(ROUNDED_NS) < self.due
     }
 }
 

@@ -10,7 +10,7 @@ use crate::conditions::holds;
 use crate::exchange::{ExId, Exchange, ExchangeFlag, Slab};
 use crate::flags::{Flags, flags};
 use crate::jobs::Jobs;
-use crate::lineage::{Basis, Ends, Line, Lineage, TaskRequest, is_over};
+use crate::lineage::{Basis, Ends, Lineage, TaskRequest, is_over};
 use crate::process::ProcessId;
 use crate::process::runtime::traits;
 use rustc_hash::FxHashMap;
@@ -134,19 +134,14 @@ impl LogicalTasks {
 
     /// A poll of a process's thread returned.
     pub(super) fn polled(&mut self, r: &PollRow, process: ProcessId, habits: &mut HabitTable) {
-        if self.resumed.polled(r) {
-            habits.at(process).exception_if(HabitId::HandsNothingOn, true);
-        }
+        self.resumed.polled(r, process);
+        self.hand_on(false, habits);
     }
 
-    /// What the task works for that makes a call, where its runtime has loops with a thread each.
-    fn of_loop(&self, e: &Exchange) -> Option<Line> {
-        if !self.lineage.births().traits(e.request.actor).has_loops {
-            return None;
-        }
-        match self.lineage.of(e.request.actor, e.request.began) {
-            TaskRequest::Of(line) => Some(line),
-            _ => None,
+    /// Notes what is known by now of tasks that hand on to other requests.
+    fn hand_on(&mut self, is_over: bool, habits: &mut HabitTable) {
+        for process in self.resumed.handed_on(&self.lineage, is_over) {
+            habits.at(process).exception_if(HabitId::HandsNothingOn, true);
         }
     }
 
@@ -157,11 +152,10 @@ impl LogicalTasks {
 
     /// A thread reads an answer.
     pub(super) fn hears(&mut self, e: &Exchange) {
-        let answer = match self.of_loop(e) {
-            Some(line) if !line.answers => Some(Answer { task: e.request.actor, of: line.of, called: e.request.began }),
-            _ => None,
-        };
-        self.resumed.takes(e.reply.task, e.flow, answer);
+        let task = e.request.actor;
+        let answer = Answer { task, called: e.request.began };
+        let is_of_loop = self.lineage.births().traits(task).has_loops;
+        self.resumed.takes(e.reply.task, e.flow, Some(answer).filter(|_| is_of_loop));
     }
 
     /// A request was taken.
@@ -197,9 +191,8 @@ impl LogicalTasks {
             TaskRequest::Nothing => false,
         };
         // what goes on after its request has ended may be a worker that takes others' work
-        if let Some(line) = self.of_loop(e).filter(|line| xs.is_live(line.of) && !is_over(xs.get(line.of))) {
-            let line_up = self.lineage.line_up(e.request.actor);
-            self.resumed.calls((e.request.task, e.flow), line_up, line.of, e.request.began);
+        if !is_after_its_end && self.lineage.births().traits(e.request.actor).has_loops {
+            self.resumed.calls((e.request.task, e.flow), e.request.actor, e.request.began);
         }
         if !is_after_its_end || !self.may_be_background(e.request.actor, process) {
             if is_after_its_end {
@@ -303,7 +296,7 @@ impl LogicalTasks {
     /// More of a reply is sent: where nobody is known who sent the first part, by who sends this one.
     pub(super) fn replies_on(&mut self, xs: &Slab, x: ExId, by: (TaskId, ProcessId), habits: &mut HabitTable) {
         let e = xs.get(x);
-        self.resumed.replies(e.reply.task, x, e.reply.ended);
+        self.resumed.replies(e.reply.task, e.reply.actor, e.reply.ended);
         if e.reply.task != by.0 && self.answerer(e).is_none() {
             self.replied(xs, x, by, habits);
         }
@@ -338,6 +331,7 @@ impl LogicalTasks {
     /// The recording ends.
     pub(super) fn ended(&mut self, xs: &Slab, habits: &mut HabitTable) {
         self.paused(xs);
+        self.hand_on(true, habits);
         for (task, lives_on_in) in self.background.finish() {
             self.note(task, Is::ForOthers);
             if let Some(process) = lives_on_in {

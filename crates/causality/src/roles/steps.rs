@@ -231,6 +231,9 @@ impl Steps for Roles {
             self.has_replied(e.reply.actor, at);
             let (count, longest) = &mut self.known.at(process).lasted;
             (*count, *longest) = (*count + 1, (*longest).max(e.duration_ns()));
+        } else if e.reply.is_none() {
+            let until = at.0.saturating_add(self.longest(process));
+            self.known.at(process).unanswered.push(e.request.taken.0, until);
         }
         let now = &mut self.known.at(process).now;
         if let Some(open) = &mut now.open {

@@ -63,12 +63,17 @@ impl HostRows {
     }
 
     /// A goroutine sent an item, which another one got: who sent it, who sent it first, and who got it.
-    pub fn handed_over(&mut self, (sent, at): (u64, u64), of: u64, [from, first, task]: [u32; 3], is_empty: bool) {
-        let (at, sent) = (self.at(at), self.at(sent));
+    pub fn handed_over(
+        &mut self,
+        [first_sent, sent, at]: [u64; 3],
+        of: u64,
+        [from, first, task]: [u32; 3],
+        is_empty: bool,
+    ) {
+        let [first_sent, sent, at] = [first_sent, sent, at].map(|at| self.at(at));
         let [from, first, task] = [from, first, task].map(TaskId);
         let is_empty = u8::from(is_empty);
-        self.rows.push(
-            HandoverRow { at, sent, first_sent: sent, of, task, from, first, is_empty, ..Default::default() }.into(),
-        );
+        self.rows
+            .push(HandoverRow { at, sent, first_sent, of, task, from, first, is_empty, ..Default::default() }.into());
     }
 }

@@ -10,7 +10,9 @@
 //!
 //! A reply claims by each of its parts: what was called between two of them is no later reply's.
 //!
-//! Counterexamples: `link.reply/busy_worker`, `sends_for_another`, `in_parts`.
+//! Nor where another request was open to which nobody ever replied, as the call began: the worker may have begun with that one.
+//!
+//! Counterexamples: `link.reply/busy_worker`, `never_replied_to`, `sends_for_another`, `in_parts`.
 
 use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
@@ -48,7 +50,10 @@ impl Facts<'_> {
         let Some(w) = self.tasks.get_mut(task).filter(|w| !w.segment.is_empty()) else { return Vec::new() };
         let segment = std::mem::take(&mut w.segment);
         let taken = xs.get(x).request.taken;
-        let is_busy = !holds("reply.never_busy_before", !self.roles.works_on_others(self.roles.process_of(task)));
+        let process = self.roles.process_of(task);
+        let is_busy = !holds("reply.never_busy_before", !self.roles.works_on_others(process));
+        let is_for_replied =
+            |y| holds("reply.all_were_replied_to", self.roles.replied_to_all(process, xs.get(y).request.began));
         let mut claims = Vec::new();
         for y in segment.into_iter().filter(|&y| self.is_undelivered(xs, y)) {
             let s = self.state(y);
@@ -63,7 +68,7 @@ impl Facts<'_> {
             let is_since = xs.get(y).request.taken >= taken;
             let claimed = match is_since && has_waited {
                 true if self.roles.is_lossy(taken, at) => Claimed::Lost,
-                true if is_busy => continue,
+                true if is_busy || !is_for_replied(y) => continue,
                 true => given_to.map_or(Claimed::By(x, Rule::Reply), |before| Claimed::Disputed(x, before)),
                 // that its request was taken before may be among what was lost
                 false if self.roles.is_lossy(MonoNs(0), at) => Claimed::LostFrom(x),
