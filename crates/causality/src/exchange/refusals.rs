@@ -160,7 +160,7 @@ mod tests {
             let mut r = Refusals::default();
             assert_eq!(r.connect(&connect(1, -errno::INPROGRESS)), Connect::Begun);
             let end = FlowStateRow { by_task, ..state(1, 2, 7, Reset::None) };
-            assert_eq!(r.state(&end), Some((TaskId(5), reason)));
+            assert_eq!(r.state(&end), Some((TaskId(5), MonoNs(7), reason)));
         }
     }
 }
