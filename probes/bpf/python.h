@@ -119,8 +119,11 @@ struct uv_read {
 	u64 reader;
 	/* when the first of its timers is due, as it told the kernel when it last waited */
 	u64 due;
-	/* it calls by the interpreter, at whose end there is no probe: until 0.22 so */
-	u64 is_old;
+	/* how often it next left, after it had read, a context within another one, and how often one alone. Until 0.22 it tells what came by the
+	 * interpreter, at whose end there is no probe: the next that it leaves is one of a callback, which it calls in one of its own. Later it
+	 * leaves the one in which it told what came */
+	u32 nested;
+	u32 alone;
 };
 
 /* By the thread that uvloop runs on. Other threads of the process read and write outside of contexts too, and are threads. */
@@ -144,6 +147,12 @@ static __always_inline u64 outer_context(struct wp_runtime *r, u64 context)
 	return outer && (u32)user_word(outer + r->context_entered) == 1 ? outer : 0;
 }
 
+/* Whether it calls by the interpreter, at whose end there is no probe: until 0.22 so. */
+static __always_inline bool uv_is_old(struct uv_read *reading)
+{
+	return reading->nested > reading->alone;
+}
+
 /* Timers are told to the kernel in milliseconds. */
 #define UV_ROUNDED_NS 2000000
 
@@ -156,9 +165,11 @@ static __always_inline u64 uv_reader(struct owned_key *thread, struct wp_runtime
 
 	if (!reading || !reading->reader)
 		return 0;
-	if (context && outer_context(r, context))
+	if (context && outer_context(r, context)) {
 		reading->reader = 0;
-	if (context && reading->is_old && bpf_ktime_get_ns() + UV_ROUNDED_NS >= reading->due)
+		reading->nested++;
+	}
+	if (context && uv_is_old(reading) && bpf_ktime_get_ns() + UV_ROUNDED_NS >= reading->due)
 		reading->reader = 0;
 	return reading->reader;
 }

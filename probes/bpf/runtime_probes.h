@@ -255,7 +255,7 @@ static __always_inline int uv_leaves(struct pt_regs *regs)
 	struct uv_read *reading = bpf_map_lookup_elem(&uv_reading, &thread), nothing = {};
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
 	struct python_context *loops = 0;
-	u64 context;
+	u64 context = 0;
 
 	if (r && r->kind == RUNTIME_PYTHON && r->other_loop && !is_refuted(r)) {
 		context = python_context(task, r);
@@ -265,13 +265,20 @@ static __always_inline int uv_leaves(struct pt_regs *regs)
 	if (loops)
 		loops->id = 0;
 
-	if (reading) {
-		reading->reader = 0;
-		reading->is_old |= !!loops;
-	} else {
-		nothing.is_old = !!loops;
+	if (!reading) {
 		bpf_map_update_elem(&uv_reading, &thread, &nothing, BPF_ANY);
+		return 0;
 	}
+	if (reading->reader) {
+		/* of many the older count for less, so that none overflows */
+		if ((reading->nested | reading->alone) >> 30) {
+			reading->nested >>= 1;
+			reading->alone >>= 1;
+		}
+		reading->nested += !!loops;
+		reading->alone += context && !loops;
+	}
+	reading->reader = 0;
 	return 0;
 }
 
