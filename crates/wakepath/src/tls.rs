@@ -53,13 +53,27 @@ impl Unread {
     /// Looks at one of them: to be called between two readings of the rings, for that takes a while.
     pub fn look(&mut self) {
         let Some(tgid) = self.waiting.pop() else { return };
+        let name = procfs::comm(tgid).unwrap_or_default();
+        let name = String::from_utf8_lossy(&name);
+        if let Some(whose) = replaced(procfs::mapped_files(tgid).iter().map(|f| f.path.as_str())) {
+            tell!(
+                "wakepath: {name} ({tgid}) still uses {whose} from a file that was replaced since it started, which Wakepath cannot read; its \
+                 messages stay encrypted until you restart it"
+            );
+            return;
+        }
         let mapped: Vec<_> = procfs::code(tgid).iter().filter_map(|m| library(&m.path)).collect();
         if let Some(whose) = unread(&mapped) {
-            let name = procfs::comm(tgid).unwrap_or_default();
-            let name = String::from_utf8_lossy(&name);
             tell!("wakepath: {name} ({tgid}) uses {whose}, which Wakepath cannot read; its messages stay encrypted");
         }
     }
+}
+
+/// Whose library of those that are read is mapped from a file that has no name any more, as an upgrade leaves it.
+fn replaced<'f>(mut mapped: impl Iterator<Item = &'f str>) -> Option<&'static str> {
+    mapped
+        .find_map(|path| library(path.strip_suffix(" (deleted)")?).filter(|(_, is_read)| *is_read))
+        .map(|(whose, _)| whose)
 }
 
 /// Whose TLS it is that cannot be read; `None` where it has a library that is read, so that this connection alone is not, and where none is
@@ -81,6 +95,14 @@ mod tests {
         assert_eq!(library("/usr/lib/libgnutls.so.30"), Some(("GnuTLS", true)));
         assert_eq!(library("/opt/jdk/lib/server/libjvm.so"), Some(("Java's own TLS", false)));
         assert_eq!(library("/usr/lib/libc.so.6"), None);
+    }
+
+    #[test]
+    fn a_library_of_which_the_file_is_gone_is_named() {
+        let (old, new) = ("/usr/lib/libssl.so.3 (deleted)", "/usr/lib/libssl.so.3");
+        assert_eq!(replaced(["/usr/lib/libc.so.6 (deleted)", new].into_iter()), None);
+        assert_eq!(replaced([new, old].into_iter()), Some("OpenSSL"));
+        assert_eq!(replaced(["/usr/lib/libssl3.so (deleted)"].into_iter()), None, "it is not read in any case");
     }
 
     #[test]
