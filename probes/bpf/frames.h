@@ -109,7 +109,18 @@ static __always_inline void lose_frames(struct flow_state *f, u8 op)
 	f->phase[op & 1] = PHASE_UNKNOWN;
 }
 
-/* The same in a place of the caller's: probes in programs are preempted. `way`: OP_, MORE_IN_IOVEC and MORE_CLEAR. */
+/* The recorder tells that these are frames of HTTP/2: where they begin stays known, unless that was a guess. */
+static __always_inline void frames_are_sure(struct flow_state *f)
+{
+	u32 i;
+
+	for (i = 0; i < 2; i++)
+		if (f->streams & STREAMS_GUESSED << i)
+			f->phase[i] = PHASE_UNKNOWN;
+	f->streams = STREAMS_FRAMED | STREAMS_HTTP2;
+}
+
+/* An operation whose frames are to be followed, in a place of the caller's: probes in programs are preempted. `way`: OP_, MORE_IN_IOVEC and MORE_CLEAR. */
 static __always_inline struct followed *begin_followed(struct followed *w, u64 flow, u64 buffer, u32 bytes, u32 way, u64 now)
 {
 	w->flow = flow;
@@ -120,7 +131,7 @@ static __always_inline struct followed *begin_followed(struct followed *w, u64 f
 	return w;
 }
 
-/* An operation whose frames are to be followed, by who called for its record. `way`: OP_, and MORE_IN_IOVEC. */
+/* The same by who called for its record. `way`: OP_, and MORE_IN_IOVEC. */
 static __always_inline struct followed *note_frames(u64 flow, u64 buffer, u32 bytes, u32 way, u64 now)
 {
 	u32 zero = 0;
@@ -184,7 +195,7 @@ static __always_inline void take_run(struct followed *w, u32 way)
 }
 
 /* Finds where in an operation the next frame begins: behind what is left of the one before. 0: that is not known. */
-__noinline int begin_frames(struct followed *w, const struct flow_state *f)
+__noinline int begin_frames(struct followed *w, struct flow_state *f)
 {
 	u32 phase;
 	u64 word = 0;
@@ -219,10 +230,16 @@ __noinline int begin_frames(struct followed *w, const struct flow_state *f)
 			w->to = w->bytes;
 		return 0;
 	}
+	f->streams &= ~(STREAMS_GUESSED << (w->way & 1));
 	if ((u32)word == 0x20495250 /* PRI_ */)
 		w->at = 24;
+	if (w->at || begins_frame(word))
+		return 1;
 	/* what is skipped must be sure: a frame of SETTINGS that was read apart from its header may look like one of data */
-	return w->at || begins_frame(word) || (!(f->streams & STREAMS_HTTP2) && begins_data(word));
+	if (f->streams & STREAMS_HTTP2 || !begins_data(word))
+		return 0;
+	f->streams |= STREAMS_GUESSED << (w->way & 1);
+	return 1;
 }
 
 /* Follows some frames of an operation, and takes those behind its head but for their bodies. 0: these were all. */

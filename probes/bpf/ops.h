@@ -123,8 +123,7 @@ __noinline int ask_recorder(struct flow_state *f)
 	if (*wants == WANTS_EACH) {
 		f->streams = STREAMS_PLAIN;
 	} else if (*wants == WANTS_FRAMES) {
-		f->streams = STREAMS_FRAMED | STREAMS_HTTP2;
-		f->phase[0] = f->phase[1] = PHASE_UNKNOWN;
+		frames_are_sure(f);
 	}
 	return 0;
 }

@@ -321,8 +321,11 @@ impl<S: Steps> Engine<S> {
         if side == Side::Server {
             ep.sends_to_reader(r, sent);
         }
-        // the kernel's programs note each change of direction, also where the record of it found no room
-        let missed_run = r.flags & op_flag::TURN != 0 && ep.traits.last_was_request == Some(is_request);
+        // the kernel's programs note each change of direction, also where the record of it found no room; where both ways are used at
+        // once, two operations may be noted in another order than they ended in
+        let missed_run = r.flags & op_flag::TURN != 0
+            && ep.traits.last_was_request == Some(is_request)
+            && !ep.is(FlowFlag::Interleaves);
         // a reply ends where a request follows, or where its message did
         let goes_on = !is_request && ep.traits.last_was_request == Some(false) && r.start != ep.replies.explained_to;
         ep.traits.last_was_request = Some(is_request);

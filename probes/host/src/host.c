@@ -117,6 +117,12 @@ void host_flow(struct flow_state *f, bool is_http2)
 	f->streams = STREAMS_FRAMED | (is_http2 ? STREAMS_HTTP2 : 0);
 }
 
+/* The recorder tells what the flow speaks. */
+void host_told(struct flow_state *f)
+{
+	frames_are_sure(f);
+}
+
 /* A flow whose plaintext is told, as tls_join leaves it. */
 void host_tls(struct flow_state *f)
 {

@@ -32,6 +32,7 @@ unsafe extern "C" {
     safe fn host_flow_state_bytes() -> u64;
     safe fn host_ring_bytes() -> u64;
     fn host_flow(flow: *mut u64, is_http2: bool);
+    fn host_told(flow: *mut u64);
     fn host_tls(flow: *mut u64);
     fn host_operation(host: *mut Host, flow: *mut u64, buffer: u64, bytes: u32, way: u32) -> c_int;
     fn host_lose(flow: *mut u64, op: u32);
@@ -86,6 +87,12 @@ impl Flow {
     pub fn new(is_http2: bool) -> Flow {
         // SAFETY: the state has its size and is aligned.
         Flow::made(|state| unsafe { host_flow(state, is_http2) })
+    }
+
+    /// The recorder says so now.
+    pub fn told(&mut self) {
+        // SAFETY: the state has its size.
+        unsafe { host_told(self.state.as_mut_ptr()) };
     }
 
     /// A connection whose records of TLS are followed.

@@ -84,6 +84,26 @@ fn where_bytes_passed_by_unseen_the_next_frame_that_is_sure_begins_anew() {
     assert_eq!(flow.operation(Way::Sent, &bytes).pieces, [(bytes.len() - 10, headers())]);
 }
 
+/// The recorder knows the protocol only after some operations, when a long body may be under way both ways.
+#[test]
+fn what_the_recorder_tells_of_the_protocol_forgets_no_place_that_is_sure() {
+    let data = frame(0, 0, &[7; 20_000]);
+    let mut flow = Flow::new(false);
+    for way in [Way::Sent, Way::Received] {
+        flow.operation(way, &[&headers(), &data[..5000]].concat());
+    }
+    flow.told();
+    for way in [Way::Sent, Way::Received] {
+        let rest = [&data[5000..], &headers(), &data].concat();
+        assert_eq!(flow.operation(way, &rest).pieces, [(data.len() - 5000, [&headers(), &data[..9]].concat())]);
+    }
+    // one that began with what only looks like a frame of data is given up
+    let mut flow = Flow::new(false);
+    flow.operation(Way::Sent, &data[..5000]);
+    flow.told();
+    assert_eq!(flow.operation(Way::Sent, &[&data[5000..], &headers()].concat()).pieces, [(HEAD, vec![])]);
+}
+
 #[test]
 fn a_full_ring_takes_what_it_can_and_where_frames_stand_is_kept() {
     let data = frame(0, 0, &[7; 9000]);

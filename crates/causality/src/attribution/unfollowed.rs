@@ -72,9 +72,9 @@ impl<F: Finished> Attribution<'_, F> {
     pub(super) fn is_answered_with_anothers(&mut self, xs: &Slab, x: ExId, at: MonoNs) -> bool {
         const OFTEN: u32 = 3;
         let e = xs.get(x);
-        let Some(w) = self.facts.tasks.get(e.reply.task).filter(|_| e.reply.task != e.request.actor) else {
-            return false;
-        };
+        // who replies for others does so when its connection has room
+        let is_its_task = e.reply.task != e.request.actor && e.reply.actor == e.request.actor;
+        let Some(w) = self.facts.tasks.get(e.reply.task).filter(|_| is_its_task) else { return false };
         let (turn, (heard, of)) = (w.given.turn, w.heard);
         let is_anothers = match of {
             Some(Parent::Of(other, _)) => other != x,
