@@ -74,6 +74,14 @@ static __always_inline bool is_within_data(struct flow_state *f, u8 op, u32 byte
 	return true;
 }
 
+/* Whether an operation begins within the data of a frame, and goes on beyond it: its head would be data for the most part. */
+static __always_inline bool begins_within_data(const struct flow_state *f, u8 op)
+{
+	u32 phase = f->phase[op & 1];
+
+	return phase < PHASE_HEADER && phase & PHASE_DATA && phase - PHASE_DATA - PHASE_BORDER > BODY_TAKEN;
+}
+
 /* An operation whose frames are followed: what it is, and how far they were. */
 struct followed {
 	u64 flow;
@@ -82,6 +90,7 @@ struct followed {
 	u64 ns;
 	u32 bytes;
 	u32 way; /* OP_, with MORE_LAST where pieces are taken, MORE_IN_IOVEC, and MORE_CLEAR of plaintext */
+	u32 head; /* so many bytes are taken as its head, if it has them */
 	u32 at; /* where the next frame begins */
 	/* what is wanted and not yet taken lies between these */
 	u32 from;
@@ -127,8 +136,16 @@ static __always_inline struct followed *begin_followed(struct followed *w, u64 f
 	w->buffer = buffer;
 	w->ns = now;
 	w->bytes = bytes;
+	w->head = HEAD_MAX;
 	w->way = way | (bytes > HEAD_MAX ? MORE_LAST : 0);
 	return w;
+}
+
+/* Nothing is taken as its head. */
+static __always_inline void begins_headless(struct followed *w)
+{
+	w->head = 0;
+	w->way |= MORE_LAST;
 }
 
 /* The same by who called for its record. `way`: OP_, and MORE_IN_IOVEC. */
@@ -185,8 +202,8 @@ static __always_inline void take_run(struct followed *w, u32 way)
 
 	if (to > w->bytes)
 		to = w->bytes;
-	if (from < HEAD_MAX)
-		from = HEAD_MAX;
+	if (from < w->head)
+		from = w->head;
 	if (to < from)
 		to = from;
 	if ((way & MORE_LAST) || to > from)

@@ -289,6 +289,7 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct cpu_state *c = this_cpu();
 	u32 head = 0, peer = 0, named = 0, zero = 0, size;
+	bool is_headless = false;
 	struct written *w = bpf_map_lookup_elem(&written_now, &zero);
 	struct followed *frames = 0;
 	u64 position;
@@ -305,6 +306,8 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 			tls_is_sent(f, m->flow, w->p.buffer, w->p.count != 0);
 		if (!w->p.buffer)
 			m->flags |= OPF_UNREADABLE;
+		else if (f && f->streams & STREAMS_HTTP2 && w->p.count <= 1 && !is_many(m->class) && begins_within_data(f, m->op))
+			is_headless = true;
 		else if (wants_head)
 			head = head_of(f, m, &w->p);
 	} else if (!cfg_head_bytes && m->datagram && m->readable && m->bytes > 0) {
@@ -320,6 +323,8 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 			lose_frames(f, m->op);
 		else
 			frames = note_frames(m->flow, w->p.buffer, m->bytes, m->op | (w->p.count ? MORE_IN_IOVEC : 0), now);
+		if (frames && is_headless)
+			begins_headless(frames);
 	}
 	if (runtime_processes) {
 		__builtin_memset(&w->who, 0, sizeof(w->who));
@@ -340,7 +345,7 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 			frames->way &= ~MORE_LAST;
 		return frames != 0;
 	}
-	if (frames && m->bytes > HEAD_MAX)
+	if (frames && frames->way & MORE_LAST)
 		m->op |= SUB_GOES_ON;
 	rest = r + 1;
 	if (named) {

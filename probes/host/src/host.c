@@ -130,14 +130,19 @@ void host_tls(struct flow_state *f)
 	f->streams = STREAMS_TLS | STREAMS_PLAIN | STREAMS_FRAMED;
 }
 
-/* An operation of that flow, as emit_op does it but for its head: 0 = it moves nothing but the body of a frame. */
-int host_operation(struct host *host, struct flow_state *f, u64 buffer, u32 bytes, u32 way)
+/* An operation of that flow, as emit_op does it but for its head: how many bytes that has. */
+u32 host_operation(struct host *host, struct flow_state *f, u64 buffer, u32 bytes, u32 count, u32 way)
 {
+	struct followed *w;
+
 	here = host;
 	if (f->streams & STREAMS_HTTP2 && is_within_data(f, way & 0xf, bytes))
 		return 0;
-	follow(note_frames(1, buffer, bytes, way, 1), f);
-	return 1;
+	w = note_frames(1, buffer, bytes, way, 1);
+	if (f->streams & STREAMS_HTTP2 && count <= 1 && begins_within_data(f, way & 0xf))
+		begins_headless(w);
+	follow(w, f);
+	return bytes < w->head ? bytes : w->head;
 }
 
 /* Bytes of an operation pass by unseen. */

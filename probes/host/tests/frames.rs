@@ -66,6 +66,19 @@ fn the_rest_of_a_body_is_not_taken_even_as_a_head() {
 }
 
 #[test]
+fn an_operation_that_begins_with_the_rest_of_a_body_has_no_head() {
+    let data = frame(0, 0, &[7; 9000]);
+    let mut flow = Flow::new(true);
+    flow.operation(Way::Sent, &[&headers(), &data[..5000]].concat());
+    let taken = flow.operation(Way::Sent, &[&data[5000..], &headers()].concat());
+    assert_eq!((taken.head, taken.pieces, taken.is_closed), (0, vec![(data.len() - 5000, headers())], true));
+    // of a short rest it is taken: a record of its own costs more
+    let mut flow = Flow::new(true);
+    flow.operation(Way::Sent, &[&headers(), &data[..8980]].concat());
+    assert_eq!(flow.operation(Way::Sent, &[&data[8980..], &headers()].concat()).head, data.len() - 8980 + 10);
+}
+
+#[test]
 fn directions_are_followed_apart() {
     let data = frame(0, 0, &[7; 9000]);
     let mut flow = Flow::new(true);
