@@ -13,6 +13,8 @@
 #define COMMANDS_MAX 16384
 /* A shorter body is taken with what is around it: a record of its own costs more. */
 #define BODY_TAKEN 64
+/* An operation that begins with data and has so many bytes is long: fewer are not worth another record. */
+#define DATA_LONG 1024
 /* The longest frame that is believed. */
 #define FRAME_MAX (1 << 20)
 #define FRAME_HEADER 9
@@ -74,12 +76,23 @@ static __always_inline bool is_within_data(struct flow_state *f, u8 op, u32 byte
 	return true;
 }
 
-/* Whether an operation begins within the data of a frame, and goes on beyond it: its head would be data for the most part. */
-static __always_inline bool begins_within_data(const struct flow_state *f, u8 op)
+/* Most bytes of an operation in one buffer (of an array, if `is_in_iovec`) that are taken as its head. Where it begins with or within the data of a frame and is long, that
+ * data is not, but for what a body begins with. */
+static __always_inline u32 head_most(const struct flow_state *f, u8 op, u64 buffer, bool is_in_iovec, u32 bytes)
 {
-	u32 phase = f->phase[op & 1];
+	u32 phase = f->phase[op & 1], word = 0;
 
-	return phase < PHASE_HEADER && phase & PHASE_DATA && phase - PHASE_DATA - PHASE_BORDER > BODY_TAKEN;
+	if (!(f->streams & STREAMS_HTTP2) || phase >= PHASE_HEADER || phase == PHASE_UNKNOWN)
+		return HEAD_MAX;
+	if (phase & PHASE_DATA)
+		return phase - PHASE_DATA - PHASE_BORDER > BODY_TAKEN ? 0 : HEAD_MAX;
+	if (phase != PHASE_BORDER || bytes < DATA_LONG)
+		return HEAD_MAX;
+	if (is_in_iovec && bpf_probe_read_user(&buffer, sizeof(buffer), (void *)buffer))
+		return HEAD_MAX;
+	if (bpf_probe_read_user(&word, sizeof(word), (void *)buffer))
+		return HEAD_MAX;
+	return word >> 24 ? HEAD_MAX : FRAME_HEADER + BODY_TAKEN;
 }
 
 /* An operation whose frames are followed: what it is, and how far they were. */
@@ -141,11 +154,12 @@ static __always_inline struct followed *begin_followed(struct followed *w, u64 f
 	return w;
 }
 
-/* Nothing is taken as its head. */
-static __always_inline void begins_headless(struct followed *w)
+/* No more than that is taken as its head. */
+static __always_inline void limit_head(struct followed *w, u32 most)
 {
-	w->head = 0;
-	w->way |= MORE_LAST;
+	w->head = most;
+	if (w->bytes > most)
+		w->way |= MORE_LAST;
 }
 
 /* The same by who called for its record. `way`: OP_, and MORE_IN_IOVEC. */

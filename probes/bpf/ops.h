@@ -288,8 +288,7 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct cpu_state *c = this_cpu();
-	u32 head = 0, peer = 0, named = 0, zero = 0, size;
-	bool is_headless = false;
+	u32 head = 0, most = HEAD_MAX, peer = 0, named = 0, zero = 0, size;
 	struct written *w = bpf_map_lookup_elem(&written_now, &zero);
 	struct followed *frames = 0;
 	u64 position;
@@ -306,9 +305,9 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 			tls_is_sent(f, m->flow, w->p.buffer, w->p.count != 0);
 		if (!w->p.buffer)
 			m->flags |= OPF_UNREADABLE;
-		else if (f && f->streams & STREAMS_HTTP2 && w->p.count <= 1 && !is_many(m->class) && begins_within_data(f, m->op))
-			is_headless = true;
-		else if (wants_head)
+		else if (f && w->p.count <= 1 && !is_many(m->class))
+			most = head_most(f, m->op, w->p.buffer, w->p.count, m->bytes);
+		if (wants_head && w->p.buffer)
 			head = head_of(f, m, &w->p);
 	} else if (!cfg_head_bytes && m->datagram && m->readable && m->bytes > 0) {
 		/* without payload, the peer of a datagram still tells the flow */
@@ -316,6 +315,8 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 	}
 	if (m->datagram && w->p.name)
 		peer = PEER_BYTES;
+	if (head > most)
+		head = most;
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
 	if (f && m->bytes > 0 && !is_body && (f->streams & STREAMS_FRAMED || (f->streams && m->bytes > HEAD_MAX))) {
@@ -323,8 +324,8 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 			lose_frames(f, m->op);
 		else
 			frames = note_frames(m->flow, w->p.buffer, m->bytes, m->op | (w->p.count ? MORE_IN_IOVEC : 0), now);
-		if (frames && is_headless)
-			begins_headless(frames);
+		if (frames && most < HEAD_MAX)
+			limit_head(frames, most);
 	}
 	if (runtime_processes) {
 		__builtin_memset(&w->who, 0, sizeof(w->who));

@@ -134,13 +134,15 @@ void host_tls(struct flow_state *f)
 u32 host_operation(struct host *host, struct flow_state *f, u64 buffer, u32 bytes, u32 count, u32 way)
 {
 	struct followed *w;
+	u32 most;
 
 	here = host;
 	if (f->streams & STREAMS_HTTP2 && is_within_data(f, way & 0xf, bytes))
 		return 0;
+	most = count <= 1 ? head_most(f, way & 0xf, buffer, count, bytes) : HEAD_MAX;
 	w = note_frames(1, buffer, bytes, way, 1);
-	if (f->streams & STREAMS_HTTP2 && count <= 1 && begins_within_data(f, way & 0xf))
-		begins_headless(w);
+	if (most < HEAD_MAX)
+		limit_head(w, most);
 	follow(w, f);
 	return bytes < w->head ? bytes : w->head;
 }

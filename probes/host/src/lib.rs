@@ -128,10 +128,10 @@ impl Flow {
         let bytes: usize = buffers.iter().map(|b| b.len()).sum();
         let mut host = self.host(&regions, room);
         let code = way.code() | if is_in_iovec { IN_IOVEC } else { 0 };
+        let count = if is_in_iovec { iovec.len() } else { 0 } as u32;
         // SAFETY: the regions are alive, the ring is as large as the code takes it for, and the state has its size.
-        let head = unsafe {
-            host_operation(&raw mut host, self.state.as_mut_ptr(), buffer, bytes as u32, iovec.len() as u32, code)
-        } as usize;
+        let head = unsafe { host_operation(&raw mut host, self.state.as_mut_ptr(), buffer, bytes as u32, count, code) }
+            as usize;
         let (pieces, is_closed) = self.pieces(host.head as usize, way);
         Taken { head, pieces, is_closed, faults: host.faults }
     }

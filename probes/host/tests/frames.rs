@@ -72,6 +72,9 @@ fn an_operation_that_begins_with_the_rest_of_a_body_has_no_head() {
     flow.operation(Way::Sent, &[&headers(), &data[..5000]].concat());
     let taken = flow.operation(Way::Sent, &[&data[5000..], &headers()].concat());
     assert_eq!((taken.head, taken.pieces, taken.is_closed), (0, vec![(data.len() - 5000, headers())], true));
+    // of one that begins with data, and is long, what the body begins with
+    let taken = flow.operation(Way::Sent, &[&data[..], &headers()].concat());
+    assert_eq!((taken.head, taken.pieces, taken.is_closed), (9 + 64, vec![(data.len(), headers())], true));
     // of a short rest it is taken: a record of its own costs more
     let mut flow = Flow::new(true);
     flow.operation(Way::Sent, &[&headers(), &data[..8980]].concat());
