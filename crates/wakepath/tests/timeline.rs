@@ -223,7 +223,7 @@ fn system_calls_and_events_say_when_each_task_waited() -> Tested {
     assert_eq!(rest["events"]["events"], json!(timers[3..]));
     let text = stdout(&run(&["timeline", &folder, "--syscalls", "--events", "3"]));
     assert!(
-        text.contains("system call") && text.contains(" more: go on with --from") && widest(&text) <= 100,
+        text.contains("system call") && text.contains(" more: continue with --from") && widest(&text) <= 100,
         "{text}"
     );
     Ok(())

@@ -150,7 +150,7 @@ impl TimelineView {
         }
         let more = match of.more {
             0 => "These are all.".to_owned(),
-            n => format!("{} more: go on with --from, or ask for more with --events.", units::count(n)),
+            n => format!("{} more: continue with --from, or ask for more with --events.", units::count(n)),
         };
         format!("{}{}\n", table.render(style), wrap(&more, "", style.prose()))
     }
