@@ -273,6 +273,7 @@ static __always_inline bool is_alone(struct flow_state *f, struct moved *m, bool
 struct written {
 	struct place p;
 	struct wp_logical who;
+	u64 request; /* of io_uring, where the operation is its; 0 = not known */
 };
 
 struct {
@@ -281,6 +282,16 @@ struct {
 	__type(key, u32);
 	__type(value, struct written);
 } written_now SEC(".maps");
+
+/* An operation of io_uring is written next: by which request it is done. */
+static __always_inline void by_request(u64 request)
+{
+	u32 zero = 0;
+	struct written *w = bpf_map_lookup_elem(&written_now, &zero);
+
+	if (w)
+		w->request = request;
+}
 
 /* Writes an operation with what belongs to it: who acted, the other end of a datagram, its head. A global function: verified once, whoever
  * calls it. Whether frames that lie in the operation are to be followed (`follow_op`). */
@@ -301,7 +312,9 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 	w->p.buffer = w->p.count = w->p.name = 0;
 	wants_head = cfg_head_bytes && !is_body && m->readable && m->bytes > 0 && (!f || (!f->quiet && f->captured < cfg_head_bytes));
 	if (wants_head || (m->readable && tls_looks(f, m->op, m->bytes))) {
-		if (find_place(&w->p, regs_of(task), m->class, m->index) && tls_looks(f, m->op, m->bytes))
+		if (m->class == SC_IO_URING && w->request)
+			ring_place(&w->p.buffer, &w->p.count, w->request);
+		else if (find_place(&w->p, regs_of(task), m->class, m->index) && tls_looks(f, m->op, m->bytes))
 			tls_is_sent(f, m->flow, w->p.buffer, w->p.count != 0);
 		if (!w->p.buffer)
 			m->flags |= OPF_UNREADABLE;

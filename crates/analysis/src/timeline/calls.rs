@@ -4,7 +4,7 @@ use super::Stay;
 use crate::histogram::Histogram;
 use crate::slices::State;
 use std::collections::{BTreeMap, BinaryHeap};
-use wakepath_model::ids::{CommonNs, HostId, TaskId};
+use wakepath_model::ids::{HostId, TaskId};
 
 /// Waits in one system call.
 #[derive(Clone, Debug, Default)]
@@ -83,6 +83,7 @@ impl First {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wakepath_model::ids::CommonNs;
 
     fn wait(from: i64, to: i64, syscall: Option<u16>) -> Interval {
         let stay = Stay { from: CommonNs(from), to: CommonNs(to), state: State::Timer, by: None, syscall };
