@@ -161,8 +161,8 @@ impl Resumed {
         if !self.are_loops || self.rings.len() >= WAYS_MAX && !self.rings.contains_key(&way) {
             return;
         }
-        let worked = self.worked.remove(&thread);
-        let by = Some(task).filter(|task| *task != thread).or(worked);
+        // in its own name it does so once it has done what it was given
+        let by = if task == thread { self.worked.remove(&thread) } else { Some(task) };
         let rings = self.rings.entry(way).or_default();
         if rings.owed == 0 {
             rings.unread_bytes += bytes;
