@@ -262,11 +262,15 @@ impl Acts {
 /// Whether one was handed on to by tasks that were made for other requests than its own; none where it is not known yet.
 fn handed_on(lineage: &Lineage, (acted, by, called): &Acted) -> Option<bool> {
     let is_known = |task: TaskId| !matches!(lineage.of(task, MonoNs(u64::MAX)), TaskRequest::Nothing);
-    let are_known = by.iter().all(|&task| is_known(task)) && by.iter().any(|&task| !lineage.has_requests(task));
     let is_anothers = |&task: &TaskId| {
         let line: SmallVec<[TaskId; 8]> = lineage.line_up(task).collect();
         let of_both = lineage.line_up(*acted).find(|task| line.contains(task));
         of_both.is_none_or(|task| !is_known(task))
     };
-    (is_known(*acted) && are_known).then(|| by.iter().chain(called).all(is_anothers))
+    // one of its own suffices, whatever the others are
+    if !by.iter().chain(called).all(is_anothers) {
+        return Some(false);
+    }
+    let are_known = by.iter().all(|&task| is_known(task)) && by.iter().any(|&task| !lineage.has_requests(task));
+    (is_known(*acted) && are_known).then_some(true)
 }
