@@ -267,10 +267,9 @@ fn handed_on(lineage: &Lineage, (acted, by, called): &Acted) -> Option<bool> {
         let of_both = lineage.line_up(*acted).find(|task| line.contains(task));
         of_both.is_none_or(|task| !is_known(task))
     };
-    // one of its own suffices, whatever the others are
-    if !by.iter().chain(called).all(is_anothers) {
+    // one of its own suffices, whatever the others are; and who takes requests was made for none
+    if !by.iter().chain(called).all(is_anothers) || by.iter().all(|&task| lineage.has_requests(task)) {
         return Some(false);
     }
-    let are_known = by.iter().all(|&task| is_known(task)) && by.iter().any(|&task| !lineage.has_requests(task));
-    (is_known(*acted) && are_known).then_some(true)
+    (is_known(*acted) && by.iter().all(|&task| is_known(task))).then_some(true)
 }
