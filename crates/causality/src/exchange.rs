@@ -64,6 +64,8 @@ pub trait Steps {
     fn request_progress(&mut self, _: &Slab, _x: ExId, _: TaskId, _: MonoNs) {}
     /// A task reads from a pipe or a pair of sockets that is no way between processes: its own process may have asked it for something.
     fn reads_within(&mut self, _: TaskId, _: MonoNs) {}
+    /// A task moves bytes from one thread of its process to another, on this way.
+    fn moved_within(&mut self, _way: u64, _: &OpRow) {}
     /// A task sends on a client's flow, of an unknown protocol, before there is a reply to `y`.
     fn sends_more(&mut self, _: &Slab, _y: ExId, _: TaskId, _: MonoNs) -> More {
         More::OfIt
