@@ -18,7 +18,7 @@ Examples:
   wakepath timeline shop --search postgres --from +2s --to +2.5s
   wakepath timeline shop --task nginx/812 --path           and who it waited for
   wakepath timeline shop --processors                      and which task had which processor
-  wakepath timeline shop --syscalls                        p50, p99, and the longest wait of each system call
+  wakepath timeline shop --syscalls                        how long waits in each call took
   wakepath timeline shop --events 50 --what futex --from +2s
   wakepath timeline web db --columns 1000 --json           for drawing")]
 pub struct TimelineArgs {
