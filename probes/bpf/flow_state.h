@@ -9,6 +9,9 @@
 #define STREAMS_HTTP2 4
 /* Records of TLS, whose plaintext is told. */
 #define STREAMS_TLS 8
+/* Of what is received, and shifted by one of what is sent: where its frames begin was taken from one of data, which others may look
+ * like. */
+#define STREAMS_GUESSED 16
 
 struct flow_state {
 	u64 id; /* in a slot 0 = free */

@@ -13,6 +13,8 @@
 #define COMMANDS_MAX 16384
 /* A shorter body is taken with what is around it: a record of its own costs more. */
 #define BODY_TAKEN 64
+/* An operation that begins with data and has so many bytes is long: fewer are not worth another record. */
+#define DATA_LONG 1024
 /* The longest frame that is believed. */
 #define FRAME_MAX (1 << 20)
 #define FRAME_HEADER 9
@@ -74,6 +76,25 @@ static __always_inline bool is_within_data(struct flow_state *f, u8 op, u32 byte
 	return true;
 }
 
+/* Most bytes of an operation in one buffer (of an array, if `is_in_iovec`) that are taken as its head. Where it begins with or within the data of a frame and is long, that
+ * data is not, but for what a body begins with. */
+static __always_inline u32 head_most(const struct flow_state *f, u8 op, u64 buffer, bool is_in_iovec, u32 bytes)
+{
+	u32 phase = f->phase[op & 1], word = 0;
+
+	if (!(f->streams & STREAMS_HTTP2) || phase >= PHASE_HEADER || phase == PHASE_UNKNOWN)
+		return HEAD_MAX;
+	if (phase & PHASE_DATA)
+		return phase - PHASE_DATA - PHASE_BORDER > BODY_TAKEN ? 0 : HEAD_MAX;
+	if (phase != PHASE_BORDER || bytes < DATA_LONG)
+		return HEAD_MAX;
+	if (is_in_iovec && bpf_probe_read_user(&buffer, sizeof(buffer), (void *)buffer))
+		return HEAD_MAX;
+	if (bpf_probe_read_user(&word, sizeof(word), (void *)buffer))
+		return HEAD_MAX;
+	return word >> 24 ? HEAD_MAX : FRAME_HEADER + BODY_TAKEN;
+}
+
 /* An operation whose frames are followed: what it is, and how far they were. */
 struct followed {
 	u64 flow;
@@ -82,6 +103,7 @@ struct followed {
 	u64 ns;
 	u32 bytes;
 	u32 way; /* OP_, with MORE_LAST where pieces are taken, MORE_IN_IOVEC, and MORE_CLEAR of plaintext */
+	u32 head; /* so many bytes are taken as its head, if it has them */
 	u32 at; /* where the next frame begins */
 	/* what is wanted and not yet taken lies between these */
 	u32 from;
@@ -109,18 +131,38 @@ static __always_inline void lose_frames(struct flow_state *f, u8 op)
 	f->phase[op & 1] = PHASE_UNKNOWN;
 }
 
-/* The same in a place of the caller's: probes in programs are preempted. `way`: OP_, MORE_IN_IOVEC and MORE_CLEAR. */
+/* The recorder tells that these are frames of HTTP/2: where they begin stays known, unless that was a guess. */
+static __always_inline void frames_are_sure(struct flow_state *f)
+{
+	u32 i;
+
+	for (i = 0; i < 2; i++)
+		if (f->streams & STREAMS_GUESSED << i)
+			f->phase[i] = PHASE_UNKNOWN;
+	f->streams = STREAMS_FRAMED | STREAMS_HTTP2;
+}
+
+/* An operation whose frames are to be followed, in a place of the caller's: probes in programs are preempted. `way`: OP_, MORE_IN_IOVEC and MORE_CLEAR. */
 static __always_inline struct followed *begin_followed(struct followed *w, u64 flow, u64 buffer, u32 bytes, u32 way, u64 now)
 {
 	w->flow = flow;
 	w->buffer = buffer;
 	w->ns = now;
 	w->bytes = bytes;
+	w->head = HEAD_MAX;
 	w->way = way | (bytes > HEAD_MAX ? MORE_LAST : 0);
 	return w;
 }
 
-/* An operation whose frames are to be followed, by who called for its record. `way`: OP_, and MORE_IN_IOVEC. */
+/* No more than that is taken as its head. */
+static __always_inline void limit_head(struct followed *w, u32 most)
+{
+	w->head = most;
+	if (w->bytes > most)
+		w->way |= MORE_LAST;
+}
+
+/* The same by who called for its record. `way`: OP_, and MORE_IN_IOVEC. */
 static __always_inline struct followed *note_frames(u64 flow, u64 buffer, u32 bytes, u32 way, u64 now)
 {
 	u32 zero = 0;
@@ -174,8 +216,8 @@ static __always_inline void take_run(struct followed *w, u32 way)
 
 	if (to > w->bytes)
 		to = w->bytes;
-	if (from < HEAD_MAX)
-		from = HEAD_MAX;
+	if (from < w->head)
+		from = w->head;
 	if (to < from)
 		to = from;
 	if ((way & MORE_LAST) || to > from)
@@ -184,7 +226,7 @@ static __always_inline void take_run(struct followed *w, u32 way)
 }
 
 /* Finds where in an operation the next frame begins: behind what is left of the one before. 0: that is not known. */
-__noinline int begin_frames(struct followed *w, const struct flow_state *f)
+__noinline int begin_frames(struct followed *w, struct flow_state *f)
 {
 	u32 phase;
 	u64 word = 0;
@@ -219,10 +261,16 @@ __noinline int begin_frames(struct followed *w, const struct flow_state *f)
 			w->to = w->bytes;
 		return 0;
 	}
+	f->streams &= ~(STREAMS_GUESSED << (w->way & 1));
 	if ((u32)word == 0x20495250 /* PRI_ */)
 		w->at = 24;
+	if (w->at || begins_frame(word))
+		return 1;
 	/* what is skipped must be sure: a frame of SETTINGS that was read apart from its header may look like one of data */
-	return w->at || begins_frame(word) || (!(f->streams & STREAMS_HTTP2) && begins_data(word));
+	if (f->streams & STREAMS_HTTP2 || !begins_data(word))
+		return 0;
+	f->streams |= STREAMS_GUESSED << (w->way & 1);
+	return 1;
 }
 
 /* Follows some frames of an operation, and takes those behind its head but for their bodies. 0: these were all. */

@@ -223,6 +223,11 @@ struct task_struct {
 struct task_struct___old { long state; };
 struct linux_binprm { int argc; };
 
+struct io_cqe { int fd; };
+struct io_kiocb { struct file *file; u8 opcode; u64 flags; struct io_cqe cqe; };
+struct io_sr_msg { union { void *umsg; void *buf; }; u16 flags; };
+struct io_rw { u64 addr; u32 len; };
+
 struct gendisk { int major; int first_minor; };
 struct request_queue { struct gendisk *disk; };
 struct request { struct request_queue *q; u64 __sector; };

@@ -123,8 +123,7 @@ __noinline int ask_recorder(struct flow_state *f)
 	if (*wants == WANTS_EACH) {
 		f->streams = STREAMS_PLAIN;
 	} else if (*wants == WANTS_FRAMES) {
-		f->streams = STREAMS_FRAMED | STREAMS_HTTP2;
-		f->phase[0] = f->phase[1] = PHASE_UNKNOWN;
+		frames_are_sure(f);
 	}
 	return 0;
 }
@@ -274,6 +273,7 @@ static __always_inline bool is_alone(struct flow_state *f, struct moved *m, bool
 struct written {
 	struct place p;
 	struct wp_logical who;
+	u64 request; /* of io_uring, where the operation is its; 0 = not known */
 };
 
 struct {
@@ -283,13 +283,23 @@ struct {
 	__type(value, struct written);
 } written_now SEC(".maps");
 
+/* An operation of io_uring is written next: by which request it is done. */
+static __always_inline void by_request(u64 request)
+{
+	u32 zero = 0;
+	struct written *w = bpf_map_lookup_elem(&written_now, &zero);
+
+	if (w)
+		w->request = request;
+}
+
 /* Writes an operation with what belongs to it: who acted, the other end of a datagram, its head. A global function: verified once, whoever
  * calls it. Whether frames that lie in the operation are to be followed (`follow_op`). */
 __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is_body)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct cpu_state *c = this_cpu();
-	u32 head = 0, peer = 0, named = 0, zero = 0, size;
+	u32 head = 0, most = HEAD_MAX, peer = 0, named = 0, zero = 0, size;
 	struct written *w = bpf_map_lookup_elem(&written_now, &zero);
 	struct followed *frames = 0;
 	u64 position;
@@ -302,11 +312,15 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 	w->p.buffer = w->p.count = w->p.name = 0;
 	wants_head = cfg_head_bytes && !is_body && m->readable && m->bytes > 0 && (!f || (!f->quiet && f->captured < cfg_head_bytes));
 	if (wants_head || (m->readable && tls_looks(f, m->op, m->bytes))) {
-		if (find_place(&w->p, regs_of(task), m->class, m->index) && tls_looks(f, m->op, m->bytes))
+		if (m->class == SC_IO_URING && w->request)
+			ring_place(&w->p.buffer, &w->p.count, w->request);
+		else if (find_place(&w->p, regs_of(task), m->class, m->index) && tls_looks(f, m->op, m->bytes))
 			tls_is_sent(f, m->flow, w->p.buffer, w->p.count != 0);
 		if (!w->p.buffer)
 			m->flags |= OPF_UNREADABLE;
-		else if (wants_head)
+		else if (f && w->p.count <= 1 && !is_many(m->class))
+			most = head_most(f, m->op, w->p.buffer, w->p.count, m->bytes);
+		if (wants_head && w->p.buffer)
 			head = head_of(f, m, &w->p);
 	} else if (!cfg_head_bytes && m->datagram && m->readable && m->bytes > 0) {
 		/* without payload, the peer of a datagram still tells the flow */
@@ -314,6 +328,8 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 	}
 	if (m->datagram && w->p.name)
 		peer = PEER_BYTES;
+	if (head > most)
+		head = most;
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
 	if (f && m->bytes > 0 && !is_body && (f->streams & STREAMS_FRAMED || (f->streams && m->bytes > HEAD_MAX))) {
@@ -321,6 +337,8 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 			lose_frames(f, m->op);
 		else
 			frames = note_frames(m->flow, w->p.buffer, m->bytes, m->op | (w->p.count ? MORE_IN_IOVEC : 0), now);
+		if (frames && most < HEAD_MAX)
+			limit_head(frames, most);
 	}
 	if (runtime_processes) {
 		__builtin_memset(&w->who, 0, sizeof(w->who));
@@ -341,7 +359,7 @@ __noinline int emit_whole(struct flow_state *f, struct moved *m, u64 now, u32 is
 			frames->way &= ~MORE_LAST;
 		return frames != 0;
 	}
-	if (frames && m->bytes > HEAD_MAX)
+	if (frames && frames->way & MORE_LAST)
 		m->op |= SUB_GOES_ON;
 	rest = r + 1;
 	if (named) {

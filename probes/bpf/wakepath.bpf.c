@@ -29,6 +29,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "heads.h"
 #include "frames.h"
 #include "tls.h"
+#include "ring_calls.h"
 #include "ops.h"
 #include "tls_probes.h"
 #include "transfers.h"

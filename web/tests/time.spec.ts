@@ -50,7 +50,7 @@ test('tasks are shown, zoomed and summed up, by keyboard', async ({ page, demo }
 test('an area of tasks is summed up, by mouse', async ({ page, demo }) => {
   await page.goto(`${demo}?view=tasks&find=postgres`);
   await settled(page);
-  await expect(page.locator('code', { hasText: 'timeline --search=postgres' })).toBeVisible();
+  await expect(page.locator('code', { hasText: 'timeline --search=postgres' }).first()).toBeVisible();
   const tracks = page.getByRole('application', { name: /Tasks over time/ });
   await tracks.scrollIntoViewIfNeeded();
   const box = (await tracks.boundingBox())!;
@@ -92,6 +92,32 @@ test('processors say which tasks had them, and a task is chosen there', async ({
   // the same time as above it
   await page.getByRole('button', { name: 'Zoom in' }).click();
   await expect(page.locator('code', { hasText: '--processors' })).toContainText('--from=');
+});
+
+test('system calls and events lead to the track', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=tasks`);
+  await settled(page);
+  const calls = page.getByRole('region', { name: 'Waits by system call' });
+  await expect(calls.locator('tbody tr').first()).toContainText(/[\d.]+ m?s/);
+  // the events of one call
+  const call = calls.locator('tbody tr td:first-child').getByRole('button').first();
+  const name = (await call.textContent())!;
+  await call.click();
+  await settled(page);
+  const events = page.getByRole('region', { name: 'Events in order of time' });
+  await expect(events.locator('tbody tr').first().locator('td').nth(4)).toContainText(name);
+  // to the track of one
+  const task = events.getByRole('button').first();
+  const of = (await task.textContent())!;
+  await task.click();
+  await expect(page).toHaveURL(new RegExp(`task=${encodeURIComponent(of).replaceAll('%20', '\\+')}.*since=`));
+  await settled(page);
+  await accessible(page);
+  await fits(page);
+  // what matches nothing says so
+  await page.goto(`${demo}?view=tasks&what=nothing-such`);
+  await settled(page);
+  await expect(page.getByText('No event matches')).toBeVisible();
 });
 
 test('a flame shows where the time went, and what a selection has more of', async ({ page, demo }) => {

@@ -1,9 +1,11 @@
 //! What tasks themselves did over time: ran, were ready, or waited, and by what each wait ended. Nothing is followed to others,
 //! unlike on an active path.
 
+mod calls;
 mod processors;
 mod thin;
 
+pub use calls::{ByCall, First, Interval, WaitsInCall};
 pub use processors::{Processor, processors};
 pub use thin::{Part, Thin};
 

@@ -24,6 +24,7 @@ const TRACEPOINTS: &[&str] = &[
     "tcp_probe",
     "inet_sock_set_state",
     "tcp_receive_reset",
+    "io_uring_submit_req",
     "tcp_retransmit_skb",
     "sched_switch",
     "sched_waking",

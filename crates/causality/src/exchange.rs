@@ -64,6 +64,8 @@ pub trait Steps {
     fn request_progress(&mut self, _: &Slab, _x: ExId, _: TaskId, _: MonoNs) {}
     /// A task reads from a pipe or a pair of sockets that is no way between processes: its own process may have asked it for something.
     fn reads_within(&mut self, _: TaskId, _: MonoNs) {}
+    /// A task moves bytes from one thread of its process to another, on this way.
+    fn moved_within(&mut self, _way: u64, _: &OpRow) {}
     /// A task sends on a client's flow, of an unknown protocol, before there is a reply to `y`.
     fn sends_more(&mut self, _: &Slab, _y: ExId, _: TaskId, _: MonoNs) -> More {
         More::OfIt
@@ -321,8 +323,11 @@ impl<S: Steps> Engine<S> {
         if side == Side::Server {
             ep.sends_to_reader(r, sent);
         }
-        // the kernel's programs note each change of direction, also where the record of it found no room
-        let missed_run = r.flags & op_flag::TURN != 0 && ep.traits.last_was_request == Some(is_request);
+        // the kernel's programs note each change of direction, also where the record of it found no room; where both ways are used at
+        // once, two operations may be noted in another order than they ended in
+        let missed_run = r.flags & op_flag::TURN != 0
+            && ep.traits.last_was_request == Some(is_request)
+            && !ep.is(FlowFlag::Interleaves);
         // a reply ends where a request follows, or where its message did
         let goes_on = !is_request && ep.traits.last_was_request == Some(false) && r.start != ep.replies.explained_to;
         ep.traits.last_was_request = Some(is_request);

@@ -1,7 +1,9 @@
 //! `wakepath timeline`: what tasks did over time, thinned to a number of columns, with sums that are exact.
 
+mod calls;
 mod processors;
 
+pub use calls::{CallView, EventView, EventsView, by_call};
 pub use processors::{HeldView, HolderView, ProcessorView};
 
 use crate::losses::{Loss, losses_or_none};
@@ -107,10 +109,27 @@ pub struct TimelineView {
     pub by_state: Vec<StateView>,
     /// Those of programs that serve first, then those with most waits.
     pub tasks: Vec<TaskView>,
-    /// The active path of the one task, where that was asked for.
+    /// What was asked for besides.
+    #[serde(flatten)]
+    pub more: MoreView,
+}
+
+/// What is shown where it was asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct MoreView {
+    /// The active path of the one task.
     pub path: Option<Vec<PathPartView>>,
-    /// The processors of all hosts, where they were asked for.
+    /// The processors of all hosts.
     pub processors: Option<Vec<ProcessorView>>,
+    /// Waits of all tasks that fit the question, by system call.
+    pub syscalls: Option<Vec<CallView>>,
+    /// Intervals of all tasks that fit the question, in order of time.
+    pub events: Option<EventsView>,
+}
+
+/// The name of a system call.
+fn call_name(nr: u16) -> String {
+    syscalls::name(nr).map_or_else(|| format!("syscall {nr}"), str::to_owned)
 }
 
 /// Sums, largest first.
@@ -126,7 +145,6 @@ pub fn by_state(sums: &Sums) -> Vec<StateView> {
 impl PartView {
     /// A part of a task's time.
     pub fn new(names: &Names<'_>, host: HostId, p: &Part<State, Stay>) -> PartView {
-        let call = |nr| syscalls::name(nr).map_or_else(|| format!("syscall {nr}"), str::to_owned);
         PartView {
             from_ns: p.from.0,
             to_ns: p.to.0,
@@ -134,7 +152,7 @@ impl PartView {
             duration_ns: p.ns,
             count: p.count,
             by: p.detail.as_ref().and_then(|d| d.by).map(|by| names.task(host, by)),
-            syscall: p.detail.as_ref().and_then(|d| d.syscall).map(call),
+            syscall: p.detail.as_ref().and_then(|d| d.syscall).map(call_name),
         }
     }
 }
@@ -177,12 +195,18 @@ impl TimelineView {
                 self.lane(t.parts.iter().map(marked), columns)
             );
         }
-        if let Some(path) = &self.path {
+        if let Some(path) = &self.more.path {
             let parts = path.iter().map(|p| (p.from_ns, p.to_ns, mark(p.state)));
             let _ = writeln!(out, "{:<NAME$} {}", "active path", self.lane(parts, columns));
         }
-        if let Some(processors) = &self.processors {
+        if let Some(processors) = &self.more.processors {
             let _ = write!(out, "\n{}", self.render_processors(processors, columns, style));
+        }
+        for part in [
+            self.more.syscalls.as_ref().map(|calls| self.render_calls(calls, style)),
+            self.more.events.as_ref().map(|events| self.render_events(events, style)),
+        ] {
+            part.into_iter().for_each(|text| out.push_str(&format!("\n{text}")));
         }
         let marks: Vec<String> = State::ALL
             .iter()

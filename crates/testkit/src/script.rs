@@ -39,7 +39,7 @@
 //! 150 A answers r1
 //! 150 A loses borders d          from here on nobody knows where messages to the server begin, until one is known again
 //! 160 A connects d               also `connects d later` (in progress); 160 D accepts d
-//! 150 A sends frames c           bytes of no message (control frames); also `reads frames`; `sends push`: a message of the server's
+//! 150 A sends frames c           bytes of no message (control frames, or what wakes another thread: `flow w B A piped`); also `reads frames`; `sends push`: a message of the server's
 //!                                that answers nothing, on a flow with turns; `reads push`
 //! 150 A sends withdrawal q1      a client takes its request on a flow with streams back; 152 D reads withdrawal q1
 //! 170 A runs k                   its processor's clock ticks while it works for k

@@ -225,6 +225,9 @@ pub const QUESTIONS: &[Question] = &[
             OF,
             Parameter { how: How::Flag, ..option("path", "With the active path of the one task: `true`.") },
             Parameter { how: How::Flag, ..option("processors", "With who had each processor: `true`.") },
+            Parameter { how: How::Flag, ..option("syscalls", "With waits by system call: `true`.") },
+            option("events", "With the first intervals of time, so many."),
+            option("what", "Of those, whose state or system call has this in it."),
         ],
     },
     Question {

@@ -39,7 +39,7 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
         return part::run(args, out);
     }
     let folder = folders::open_reduced(&args.folders.folders)?;
-    let selection = part::selection(&args.part, None, whole(&spans(&folder)))?;
+    let selection = part::selection(&args.part, args.kind.as_deref(), whole(&spans(&folder)))?;
     let index = folders::index_for(&folder, &args.folders.folders, &selection)?;
     let view = view_of(&folder, index.as_ref(), &selection);
     is_read(index.as_ref(), &args.folders.folders)?;

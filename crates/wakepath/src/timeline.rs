@@ -7,12 +7,15 @@ use crate::requests::spans;
 use anyhow::{Result, bail};
 use wakepath_analysis::active_path::active_path;
 use wakepath_analysis::names::Names;
-use wakepath_analysis::timeline::{Counted, Sums, Thin, add, processors, stays, tasks};
+use wakepath_analysis::timeline::{ByCall, Counted, First, Interval, Sums, Thin, add, processors, stays, tasks};
 use wakepath_graph::Index;
 use wakepath_model::defects::Answer;
 use wakepath_model::ids::{CommonNs, HostId};
 use wakepath_present::text::Style;
-use wakepath_present::timeline::{PartView, PathPartView, ProcessorView, TaskView, TimelineView, by_state, column_ns};
+use wakepath_present::timeline::{
+    CallView, EventView, EventsView, MoreView, PartView, PathPartView, ProcessorView, TaskView, TimelineView, by_call,
+    by_state, column_ns,
+};
 use wakepath_present::{json, losses};
 
 /// Schema of the JSON answer.
@@ -36,6 +39,10 @@ pub fn run(args: &TimelineArgs, out: &mut Answers) -> Result<i32> {
         );
     }
     let mut found = found(&index, &names, &args.which)?;
+    let mut drawn = Drawn { index: &index, names: &names, from: CommonNs(from), to: CommonNs(to), column_ns: 0 };
+    // these are of all that match, however many are drawn
+    let syscalls = args.syscalls.then(|| drawn.calls(&found));
+    let events = args.events.map(|max| drawn.events(&found, (max as usize, begin), args.what.as_deref()));
     let all = found.len();
     if args.limit > 0 {
         found.truncate(args.limit);
@@ -43,7 +50,6 @@ pub fn run(args: &TimelineArgs, out: &mut Answers) -> Result<i32> {
     if args.path && found.len() != 1 {
         bail!("--path is of one task, and {} are shown: name it with --task NAME/TID", found.len());
     }
-    let mut drawn = Drawn { index: &index, names: &names, from: CommonNs(from), to: CommonNs(to), column_ns: 0 };
     drawn.column_ns = column_ns(drawn.from, drawn.to, args.columns as usize);
     let mut sums = Sums::new();
     let tasks: Vec<TaskView> = found.iter().map(|t| drawn.task(*t, &mut sums)).collect();
@@ -55,8 +61,12 @@ pub fn run(args: &TimelineArgs, out: &mut Answers) -> Result<i32> {
         column_ns: drawn.column_ns,
         more_tasks: (all - tasks.len()) as u64,
         by_state: by_state(&sums),
-        path: args.path.then(|| drawn.path(found[0])),
-        processors: args.processors.then(|| drawn.processors(folder.hosts().iter().map(|h| h.id()), &args.which)),
+        more: MoreView {
+            path: args.path.then(|| drawn.path(found[0])),
+            processors: args.processors.then(|| drawn.processors(folder.hosts().iter().map(|h| h.id()), &args.which)),
+            syscalls,
+            events,
+        },
         tasks,
     };
     folders::whole(&index, dirs)?;
@@ -116,6 +126,33 @@ impl Drawn<'_> {
         let of =
             |host| processors(self.index, host, self.from, self.to, self.column_ns).into_iter().map(move |p| (host, p));
         wanted.flat_map(of).map(|(host, p)| ProcessorView::new(self.names, host, &p)).collect()
+    }
+
+    /// Gives every interval of tasks.
+    fn each(&self, found: &[Counted], out: &mut dyn FnMut(Interval)) {
+        for &Counted { host, task, .. } in found {
+            stays(self.index, host, task, self.from, self.to, &mut |stay| out(Interval { stay, host, task }));
+        }
+    }
+
+    /// Waits by system call.
+    fn calls(&self, found: &[Counted]) -> Vec<CallView> {
+        let mut calls = ByCall::default();
+        self.each(found, &mut |of| calls.add(of));
+        by_call(self.names, &calls)
+    }
+
+    /// The first intervals that begin in the time, or with the recording, of which a state or a system call has this in its name.
+    fn events(&self, found: &[Counted], (max, begin): (usize, i64), what: Option<&str>) -> EventsView {
+        let (mut first, what) = (First::new(max), what.map(str::to_lowercase));
+        self.each(found, &mut |of| {
+            let is_cut = of.stay.from <= self.from && self.from.0 > begin;
+            if !is_cut && what.as_ref().is_none_or(|what| EventView::has(&of, what)) {
+                first.add(of);
+            }
+        });
+        let (events, more) = first.finish();
+        EventsView { events: events.iter().map(|of| EventView::new(self.names, of)).collect(), more }
     }
 
     /// The active path of a task.

@@ -67,6 +67,9 @@ fn a_selection_is_by_time_and_length() -> Tested {
     assert_eq!(ask(&["--from", "-300ms"])["found"], last);
     let kinds = check("requests", &stdout(&run(&["requests", "--json", "--from=-300ms", &folder])));
     assert_eq!((&kinds["requests"], &kinds["span_ns"]), (&Value::from(last), &Value::from(300_000_000)));
+    let of_kind = |kind: &str| run(&["requests", "--json", "--kind", kind, &folder]);
+    assert_eq!(check("requests", &stdout(&of_kind("GET /vote")))["requests"], REQUESTS);
+    assert!(stderr(&of_kind("GET /nowhere")).contains("no request of kind"));
     let active_ns = kinds["kinds"][0]["active_ns"].as_u64().ok_or("a time")?;
     assert!((200_000_000..=300_000_000).contains(&active_ns), "{active_ns}");
     assert_eq!(kinds["kinds"][0]["rate_per_s"].as_f64(), Some(last as f64 * 1e9 / active_ns as f64));

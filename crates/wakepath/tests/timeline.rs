@@ -186,3 +186,45 @@ fn processors_say_who_had_them() -> Tested {
     assert!(text.contains("\nprocessor 1 ") && text.contains("was not recorded") && widest(&text) <= 100, "{text}");
     Ok(())
 }
+
+/// Waits count by their system call, and intervals come in order of time, whichever task they are of.
+#[test]
+fn system_calls_and_events_say_when_each_task_waited() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "shop", &script(5_000, 0));
+    let ask = |flags: &[&str]| check("timeline", &stdout(&run(&[&["timeline", &folder, "--json"], flags].concat())));
+    assert!(ask(&[])["syscalls"].is_null() && ask(&[])["events"].is_null());
+    // however few tasks are drawn, they count
+    let found = ask(&["--syscalls", "--events", "100000", "--limit", "1", "--columns", "1"]);
+    let all = ask(&["--limit", "0", "--columns", "1"]);
+    let calls = found["syscalls"].as_array().ok_or("calls")?;
+    let sum = |of: &[Value], key: &str| of.iter().filter_map(|v| v[key].as_u64()).sum::<u64>();
+    let waited: Vec<_> = sums(&all).into_iter().filter(|s| !["running", "preempted"].contains(&&*s.0)).collect();
+    assert_eq!(sum(calls, "duration_ns"), waited.iter().map(|s| s.1).sum::<u64>());
+    assert_eq!(sum(calls, "count"), waited.iter().map(|s| s.2).sum::<u64>());
+    assert!(calls.windows(2).all(|w| w[0]["duration_ns"].as_u64() >= w[1]["duration_ns"].as_u64()), "most time first");
+    for c in calls {
+        let longest = c["longest"]["duration_ns"].as_u64();
+        assert!(longest >= c["p99_ns"].as_u64() && c["p99_ns"].as_u64() >= c["p50_ns"].as_u64(), "{c}");
+        assert_eq!(c["longest"]["syscall"], c["syscall"]);
+    }
+    let events = found["events"]["events"].as_array().ok_or("events")?;
+    assert_eq!(events.len() as u64, sums(&all).iter().map(|s| s.2).sum::<u64>());
+    let at = |e: &Value| e["from_ns"].as_i64().unwrap_or_default();
+    assert!(events.windows(2).all(|w| at(&w[0]) <= at(&w[1])), "in order of time");
+    // the first few, and only what is asked for
+    let some = ask(&["--events", "3", "--what", "TIMER"]);
+    let timers: Vec<&Value> = events.iter().filter(|e| e["state"] == "timer").collect();
+    assert_eq!(some["events"]["events"], json!(timers[..3]));
+    assert_eq!(some["events"]["more"], json!(timers.len() - 3));
+    // those after the last of them
+    let from = format!("{}", at(timers[2]));
+    let rest = ask(&["--events", "100000", "--what", "timer", "--from", &from]);
+    assert_eq!(rest["events"]["events"], json!(timers[3..]));
+    let text = stdout(&run(&["timeline", &folder, "--syscalls", "--events", "3"]));
+    assert!(
+        text.contains("system call") && text.contains(" more: continue with --from") && widest(&text) <= 100,
+        "{text}"
+    );
+    Ok(())
+}

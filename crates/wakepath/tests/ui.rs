@@ -144,6 +144,7 @@ fn each_answer_is_what_the_shown_command_prints() -> Tested {
         ("/api/timeline?limit=5&columns=100&task=store&task=front", "timeline"),
         ("/api/timeline?task=store&path=true&from=%2B100ms", "timeline"),
         ("/api/timeline?processors=true&limit=1&of=0", "timeline"),
+        ("/api/timeline?syscalls=true&events=5&what=recv&limit=1", "timeline"),
         ("/api/flame?longer-than=4ms&difference=true", "flame"),
         ("/api/each?service=store:81&limit=3", "each"),
         ("/api/map?service=front:80&calls=store", "service_map"),

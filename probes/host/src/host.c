@@ -117,6 +117,12 @@ void host_flow(struct flow_state *f, bool is_http2)
 	f->streams = STREAMS_FRAMED | (is_http2 ? STREAMS_HTTP2 : 0);
 }
 
+/* The recorder tells what the flow speaks. */
+void host_told(struct flow_state *f)
+{
+	frames_are_sure(f);
+}
+
 /* A flow whose plaintext is told, as tls_join leaves it. */
 void host_tls(struct flow_state *f)
 {
@@ -124,14 +130,21 @@ void host_tls(struct flow_state *f)
 	f->streams = STREAMS_TLS | STREAMS_PLAIN | STREAMS_FRAMED;
 }
 
-/* An operation of that flow, as emit_op does it but for its head: 0 = it moves nothing but the body of a frame. */
-int host_operation(struct host *host, struct flow_state *f, u64 buffer, u32 bytes, u32 way)
+/* An operation of that flow, as emit_op does it but for its head: how many bytes that has. */
+u32 host_operation(struct host *host, struct flow_state *f, u64 buffer, u32 bytes, u32 count, u32 way)
 {
+	struct followed *w;
+	u32 most;
+
 	here = host;
 	if (f->streams & STREAMS_HTTP2 && is_within_data(f, way & 0xf, bytes))
 		return 0;
-	follow(note_frames(1, buffer, bytes, way, 1), f);
-	return 1;
+	most = count <= 1 ? head_most(f, way & 0xf, buffer, count, bytes) : HEAD_MAX;
+	w = note_frames(1, buffer, bytes, way, 1);
+	if (most < HEAD_MAX)
+		limit_head(w, most);
+	follow(w, f);
+	return bytes < w->head ? bytes : w->head;
 }
 
 /* Bytes of an operation pass by unseen. */

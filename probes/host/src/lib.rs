@@ -5,7 +5,6 @@ pub mod records;
 pub mod streams;
 pub mod told;
 
-use std::ffi::c_int;
 use wakepath_wire as w;
 
 /// Bytes that a program may read of its user: others fault, as a page that is not there.
@@ -32,8 +31,9 @@ unsafe extern "C" {
     safe fn host_flow_state_bytes() -> u64;
     safe fn host_ring_bytes() -> u64;
     fn host_flow(flow: *mut u64, is_http2: bool);
+    fn host_told(flow: *mut u64);
     fn host_tls(flow: *mut u64);
-    fn host_operation(host: *mut Host, flow: *mut u64, buffer: u64, bytes: u32, way: u32) -> c_int;
+    fn host_operation(host: *mut Host, flow: *mut u64, buffer: u64, bytes: u32, count: u32, way: u32) -> u32;
     fn host_lose(flow: *mut u64, op: u32);
     fn host_head(host: *mut Host, room: u32, buffers: u64, count: u64) -> u32;
 }
@@ -88,6 +88,12 @@ impl Flow {
         Flow::made(|state| unsafe { host_flow(state, is_http2) })
     }
 
+    /// The recorder says so now.
+    pub fn told(&mut self) {
+        // SAFETY: the state has its size.
+        unsafe { host_told(self.state.as_mut_ptr()) };
+    }
+
     /// A connection whose records of TLS are followed.
     pub fn of_tls() -> Flow {
         // SAFETY: as above.
@@ -122,9 +128,10 @@ impl Flow {
         let bytes: usize = buffers.iter().map(|b| b.len()).sum();
         let mut host = self.host(&regions, room);
         let code = way.code() | if is_in_iovec { IN_IOVEC } else { 0 };
+        let count = if is_in_iovec { iovec.len() } else { 0 } as u32;
         // SAFETY: the regions are alive, the ring is as large as the code takes it for, and the state has its size.
-        let has_head = unsafe { host_operation(&raw mut host, self.state.as_mut_ptr(), buffer, bytes as u32, code) };
-        let head = if has_head == 0 { 0 } else { bytes.min(w::HEAD_MAX as usize) };
+        let head = unsafe { host_operation(&raw mut host, self.state.as_mut_ptr(), buffer, bytes as u32, count, code) }
+            as usize;
         let (pieces, is_closed) = self.pieces(host.head as usize, way);
         Taken { head, pieces, is_closed, faults: host.faults }
     }

@@ -149,7 +149,7 @@ pub fn check_any(input: &[u8]) {
 /// What is so of the pieces of every operation.
 fn check_pieces(bytes: &[u8], taken: &Taken) {
     assert_eq!(taken.faults, 0, "memory that is not the operation's is read");
-    let mut behind = w::HEAD_MAX as usize;
+    let mut behind = taken.head;
     for (at, piece) in &taken.pieces {
         assert!(*at >= behind && at + piece.len() <= bytes.len().max(behind), "{:?}", shape(taken));
         assert!(bytes[(*at).min(bytes.len())..].starts_with(piece));

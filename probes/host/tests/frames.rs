@@ -66,6 +66,22 @@ fn the_rest_of_a_body_is_not_taken_even_as_a_head() {
 }
 
 #[test]
+fn an_operation_that_begins_with_the_rest_of_a_body_has_no_head() {
+    let data = frame(0, 0, &[7; 9000]);
+    let mut flow = Flow::new(true);
+    flow.operation(Way::Sent, &[&headers(), &data[..5000]].concat());
+    let taken = flow.operation(Way::Sent, &[&data[5000..], &headers()].concat());
+    assert_eq!((taken.head, taken.pieces, taken.is_closed), (0, vec![(data.len() - 5000, headers())], true));
+    // of one that begins with data, and is long, what the body begins with
+    let taken = flow.operation(Way::Sent, &[&data[..], &headers()].concat());
+    assert_eq!((taken.head, taken.pieces, taken.is_closed), (9 + 64, vec![(data.len(), headers())], true));
+    // of a short rest it is taken: a record of its own costs more
+    let mut flow = Flow::new(true);
+    flow.operation(Way::Sent, &[&headers(), &data[..8980]].concat());
+    assert_eq!(flow.operation(Way::Sent, &[&data[8980..], &headers()].concat()).head, data.len() - 8980 + 10);
+}
+
+#[test]
 fn directions_are_followed_apart() {
     let data = frame(0, 0, &[7; 9000]);
     let mut flow = Flow::new(true);
@@ -82,6 +98,26 @@ fn where_bytes_passed_by_unseen_the_next_frame_that_is_sure_begins_anew() {
     flow.lose(Way::Sent);
     assert_eq!(flow.operation(Way::Sent, &[7; 5000]).pieces, [(HEAD, vec![])]);
     assert_eq!(flow.operation(Way::Sent, &bytes).pieces, [(bytes.len() - 10, headers())]);
+}
+
+/// The recorder knows the protocol only after some operations, when a long body may be under way both ways.
+#[test]
+fn what_the_recorder_tells_of_the_protocol_forgets_no_place_that_is_sure() {
+    let data = frame(0, 0, &[7; 20_000]);
+    let mut flow = Flow::new(false);
+    for way in [Way::Sent, Way::Received] {
+        flow.operation(way, &[&headers(), &data[..5000]].concat());
+    }
+    flow.told();
+    for way in [Way::Sent, Way::Received] {
+        let rest = [&data[5000..], &headers(), &data].concat();
+        assert_eq!(flow.operation(way, &rest).pieces, [(data.len() - 5000, [&headers(), &data[..9]].concat())]);
+    }
+    // one that began with what only looks like a frame of data is given up
+    let mut flow = Flow::new(false);
+    flow.operation(Way::Sent, &data[..5000]);
+    flow.told();
+    assert_eq!(flow.operation(Way::Sent, &[&data[5000..], &headers()].concat()).pieces, [(HEAD, vec![])]);
 }
 
 #[test]

@@ -174,6 +174,28 @@ export interface Change {
   against: Figures | null;
 }
 
+/** An interval of a task's time. */
+export interface Interval {
+  from_ns: number;
+  duration_ns: number;
+  host: string;
+  task: string;
+  state: string;
+  syscall: string | null;
+  by: string | null;
+}
+
+/** Waits in a system call; none: page faults, and tasks of the kernel. */
+export interface CallWaits {
+  syscall: string | null;
+  count: number;
+  duration_ns: number;
+  p50_ns: number;
+  p99_ns: number;
+  state: string;
+  longest: Interval;
+}
+
 /** The requests of one side. */
 export interface Side {
   name: string;
@@ -426,6 +448,10 @@ export interface Timeline extends Document {
   tasks: TaskTrack[];
   path: PathPart[] | null;
   processors: Processor[] | null;
+  /** Waits of all tasks that fit the question, by system call; most time first. */
+  syscalls: CallWaits[] | null;
+  /** Their intervals in order of time: the first ones, and how many more match. */
+  events: { events: Interval[]; more: number } | null;
 }
 
 export interface Stack {

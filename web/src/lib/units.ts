@@ -25,6 +25,11 @@ export function duration(ns: number): string {
   return `${sign}${Math.floor(seconds / 86_400)}d ${two((seconds % 86_400) / 3600)}h`;
 }
 
+/** A moment since the beginning, in seconds, so exact that it can be looked for. */
+export function seconds(ns: number): string {
+  return `${(ns / 1e9).toFixed(6)} s`;
+}
+
 /** A count: `1 234 567`. */
 export function count(n: number): string {
   return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, '\u202f');

@@ -47,6 +47,8 @@ pub(super) struct Elsewhere {
     did_not: u32,
     /// How many went on with the answer to another request's call.
     pub(super) shared_answers: u32,
+    /// When it last heard the answer to a call.
+    pub(super) heard: MonoNs,
     /// When it was last told something that a request of its may have waited for, though it answers none of its calls: a message that a
     /// server pushed, or what was put into a queue.
     pub(super) notified: MonoNs,

@@ -364,6 +364,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         if !self.facts.roles.role(task).has(Does::Take) {
             self.facts.domain_mut(process).carriers.heard(e.reply.task, at);
         }
+        self.facts.domain_mut(process).elsewhere.heard = at;
         let is_known = made_by.is_some() || parent == Some(Parent::Root);
         let thread = self.facts.tasks.or_default(e.reply.task);
         thread.heard = (at, parent);

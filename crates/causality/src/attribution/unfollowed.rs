@@ -75,22 +75,32 @@ impl<F: Finished> Attribution<'_, F> {
         let Some(w) = self.facts.tasks.get(e.reply.task).filter(|_| e.reply.task != e.request.actor) else {
             return false;
         };
+        let State { process, request, .. } = self.facts.state(x);
+        let elsewhere = self.facts.domain(*process).map(|d| d.elsewhere).unwrap_or_default();
+        let (has_no_calls, shares) = (request.calls.is_empty(), elsewhere.shared_answers >= OFTEN);
+        // where tasks go from thread to thread, another one may have heard it
+        let changes_threads = self.facts.lineage.births().traits(e.request.actor).changes_threads;
+        if changes_threads && has_no_calls && shares && elsewhere.heard > e.request.taken {
+            return true;
+        }
         let (turn, (heard, of)) = (w.given.turn, w.heard);
         let is_anothers = match of {
             Some(Parent::Of(other, _)) => other != x,
             Some(Parent::Root) => true,
             Some(Parent::Open(_) | Parent::Pending) | None => false,
         };
-        let State { process, request, .. } = self.facts.state(x);
         let own = |&y: &ExId| if xs.is_live(y) { xs.get(y).reply.ended } else { MonoNs(u64::MAX) };
         let given = request.calls.iter().map(own).fold(e.request.taken.max(e.request.read), MonoNs::max);
         if !is_anothers || request.outstanding != 0 || heard <= given {
             return false;
         }
-        let is_alone = !w.has_unread_input() && turn.since > given && heard >= turn.since && turn.no_timer_due(at);
+        // and what its own answer let go on may have waited for a thread until now
+        let is_its_turn = has_no_calls || !changes_threads;
+        let was_given_no_more = turn.since > given && heard >= turn.since && turn.no_timer_due(at);
+        let is_alone = is_its_turn && was_given_no_more && !w.has_unread_input();
         let shared = &mut self.facts.domain_mut(*process).elsewhere.shared_answers;
         *shared = shared.saturating_add(u32::from(is_alone));
-        is_alone || *shared >= OFTEN
+        is_alone || shares
     }
 
     /// Whether a process told the client of another connection something after it took request `x`, and heard from that client while

@@ -324,8 +324,14 @@ impl<S: Steps> Engine<S> {
             }
             Moved::Unfollowed if r.kind == OpKind::Send => self.steps.unfollowed(&self.xs, r.actor(), r.at),
             Moved::Unfollowed => self.steps.unclear(&self.xs, Side::Server, r.actor(), r.at),
-            Moved::No if r.kind == OpKind::Recv => self.steps.reads_within(r.actor(), r.at),
-            Moved::No => {}
+            Moved::No => {
+                if let Some(lane) = self.channels.lane(r) {
+                    self.steps.moved_within(lane, r);
+                }
+                if r.kind == OpKind::Recv {
+                    self.steps.reads_within(r.actor(), r.at);
+                }
+            }
         }
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Traits {
     pub(crate) tells_ends: bool,
     /// Each of its loops has a thread, which runs nothing else between two polls; and what a task makes after its reply is for nobody.
     pub(crate) has_loops: bool,
+    /// Its tasks go from thread to thread.
+    pub(crate) changes_threads: bool,
     /// A task is named for a request as long as nothing speaks against it: who sends the last part of the reply counts.
     pub(crate) is_named_by_last_part: bool,
 }
@@ -30,11 +32,12 @@ pub(crate) struct Traits {
 pub(crate) fn traits(of: RuntimeKind) -> Traits {
     let plain = Traits::default();
     match of {
+        RuntimeKind::Go => Traits { tells_ends: true, changes_threads: true, ..plain },
         // of threads the kernel does
-        RuntimeKind::Go | RuntimeKind::None => Traits { tells_ends: true, ..plain },
+        RuntimeKind::None => Traits { tells_ends: true, ..plain },
         RuntimeKind::Python => Traits { nature: Nature::Context, has_loops: true, ..plain },
         RuntimeKind::Node => Traits { nature: Nature::Context, is_named_by_last_part: true, ..plain },
-        RuntimeKind::Tokio => Traits { nature: Nature::NamedLate, ..plain },
+        RuntimeKind::Tokio => Traits { nature: Nature::NamedLate, changes_threads: true, ..plain },
         _ => plain,
     }
 }

@@ -4,7 +4,7 @@ use super::background::Background;
 use super::connection_tasks::ConnectionTasks;
 use super::habits::{HabitId, HabitTable};
 use super::paced::Paced;
-use super::resumed::{Answer, Resumed};
+use super::resumed::{Given, Resumed};
 use crate::client_tasks::ClientTasks;
 use crate::conditions::holds;
 use crate::exchange::{ExId, Exchange, ExchangeFlag, Slab};
@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{Life, PollRow, TaskRow};
+use wakepath_model::rows::{Life, OpKind, OpRow, PollRow, TaskRow};
 
 /// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
 const ANSWERS_MAX: usize = 1 << 20;
@@ -167,9 +167,18 @@ impl LogicalTasks {
     /// A thread reads an answer.
     pub(super) fn hears(&mut self, e: &Exchange) {
         let task = e.request.actor;
-        let answer = Answer { task, called: e.request.began };
+        let answer = Given::Answer(task, e.request.began);
         let is_of_loop = self.lineage.births().traits(task).has_loops;
         self.resumed.takes(e.reply.task, e.flow, Some(answer).filter(|_| is_of_loop));
+    }
+
+    /// A thread moves bytes to another of its process: that may be a loop, for which it has done something.
+    pub(super) fn moved_within(&mut self, way: u64, r: &OpRow) {
+        let bytes = u64::try_from(r.result).unwrap_or(0);
+        match r.kind {
+            OpKind::Send => self.resumed.rings(way, (r.task, r.actor()), bytes),
+            _ => self.resumed.is_rung(way, r.task, r.flow, bytes),
+        }
     }
 
     /// A request was taken.
@@ -177,7 +186,7 @@ impl LogicalTasks {
         self.lineage.took(xs, x);
         let e = xs.get(x);
         self.resumed.serves(e.request.task);
-        self.resumed.takes(e.request.task, e.flow, None);
+        self.resumed.takes(e.request.task, e.flow, Some(Given::Request(e.request.actor)));
         if e.request.actor != e.request.task {
             self.connection_tasks.works(&self.lineage, e.flow, e.request.actor);
         }
@@ -204,6 +213,7 @@ impl LogicalTasks {
             TaskRequest::Forgotten => true,
             TaskRequest::Nothing => false,
         };
+        self.resumed.works(e.request.task, e.request.actor);
         // what goes on after its request has ended may be a worker that takes others' work
         if !is_after_its_end && self.lineage.births().traits(e.request.actor).has_loops {
             self.resumed.calls((e.request.task, e.flow), e.request.actor, e.request.began);
@@ -310,7 +320,7 @@ impl LogicalTasks {
     /// More of a reply is sent: where nobody is known who sent the first part, by who sends this one.
     pub(super) fn replies_on(&mut self, xs: &Slab, x: ExId, by: (TaskId, ProcessId), habits: &mut HabitTable) {
         let e = xs.get(x);
-        self.resumed.replies(e.reply.task, e.reply.actor, e.reply.ended);
+        self.resumed.replies((e.reply.task, e.flow), e.reply.actor, e.reply.ended);
         if e.reply.task != by.0 && self.answerer(e).is_none() {
             self.replied(xs, x, by, habits);
         }

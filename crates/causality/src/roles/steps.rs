@@ -3,12 +3,13 @@
 use super::Roles;
 use super::doing::{Asked, Doing, Taken, TurnFlag};
 use super::habits::HabitId;
+use super::resumed::Given;
 use crate::exchange::{Channels, ExId, ExchangeFlag, More, Said, Side, Sign, Slab, Steps};
 use crate::process::ProcessId;
 use crate::process::dials::Dial;
 use crate::process::known::{Does, ProcessFlag};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{OPEN, fingerprint};
+use wakepath_model::rows::{OPEN, OpRow, fingerprint};
 
 impl Steps for Roles {
     const KEEPS: bool = false;
@@ -135,10 +136,15 @@ impl Steps for Roles {
     }
 
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
-        self.logical_tasks.resumed.takes(task, xs.get(x).flow, None);
+        let e = xs.get(x);
+        self.logical_tasks.resumed.takes(e.request.task, e.flow, Some(Given::Request(e.request.actor)));
         let activity = &mut self.doing.or_default(task).activity;
         activity.takes();
         (activity.taken.of, activity.taken.answers) = (Some(x), MonoNs(0));
+    }
+
+    fn moved_within(&mut self, way: u64, r: &OpRow) {
+        self.logical_tasks.moved_within(way, r);
     }
 
     fn sends_more(&mut self, xs: &Slab, y: ExId, task: TaskId, _: MonoNs) -> More {

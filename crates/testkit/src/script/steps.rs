@@ -192,7 +192,11 @@ impl Player {
             _ => return Err(format!("{what} is not understood")),
         }
         let f = self.flow_of(flow)?;
-        let is_client = f.client.is_some() && f.leaders[0] == step.leader;
+        // between threads of a process, one end writes and the other reads
+        let is_client = match f.leaders {
+            [one, other] if one == other => is_send,
+            [client, _] => f.client.is_some() && client == step.leader,
+        };
         let way = usize::from(is_client != is_send);
         let side = if is_client { f.client } else { f.server };
         // an unwatched end sends them as they are read

@@ -51,8 +51,8 @@ pub struct RequestsArgs {
     /// hosts, main cause
     #[arg(long, group = "by", conflicts_with_all = ["against", "against_from", "against_to"])]
     pub common: bool,
-    /// With --each, --map, --over-time or --common: only of this kind
-    #[arg(long, value_name = "KIND", requires = "by", add = ArgValueCompleter::new(complete::kinds))]
+    /// Only requests of this kind
+    #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
     #[command(flatten)]
     pub part: PartOfRequests,

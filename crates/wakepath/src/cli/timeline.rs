@@ -9,7 +9,8 @@ use wakepath_analysis::timeline::Wanted;
 ///
 /// Prints a line for each task, and how long all tasks together were in each state. Intervals shorter than a column are drawn
 /// together, as their most frequent state; the sums count every interval. Unlike `waits`, it does not follow waits to
-/// other tasks; --path adds the active path of one task below it, --processors who had each processor.
+/// other tasks; --path adds the active path of one task below it, --processors who had each processor, --syscalls how long waits in each
+/// system call took, and --events the intervals themselves.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -17,6 +18,8 @@ Examples:
   wakepath timeline shop --search postgres --from +2s --to +2.5s
   wakepath timeline shop --task nginx/812 --path           and who it waited for
   wakepath timeline shop --processors                      and which task had which processor
+  wakepath timeline shop --syscalls                        p50, p99, and the longest wait of each system call
+  wakepath timeline shop --events 50 --what futex --from +2s
   wakepath timeline web db --columns 1000 --json           for drawing")]
 pub struct TimelineArgs {
     #[command(flatten)]
@@ -41,6 +44,15 @@ pub struct TimelineArgs {
     /// Add a row for each processor: which task had it
     #[arg(long)]
     pub processors: bool,
+    /// Add a table of system calls: how many waits, how long, and the longest one
+    #[arg(long)]
+    pub syscalls: bool,
+    /// Add the first N intervals that begin after --from, in order: when, how long, which task, what it did, who ended a wait
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub events: Option<u32>,
+    /// With --events: only those whose state or system call contains this
+    #[arg(long, value_name = "TEXT", requires = "events")]
+    pub what: Option<String>,
     #[command(flatten)]
     pub answering: Answering,
 }

@@ -51,6 +51,7 @@ fn without(name: &str) -> &'static str {
         "sk_data_ready" => "a wait that a packet ended does not say which flow, and arrival times are missing",
         "tcp_probe" => "before Linux 6.3, a packet that ended a kernel thread's wait does not say its flow",
         "inet_sock_set_state" => "connections are met at their first operation, and their closing is not seen",
+        "io_uring_submit_req" => "what programs send and receive by io_uring is not read",
         "tcp_receive_reset" => "resets look like other closings",
         "sched_switch" | "sched_waking" => "waits are not recorded",
         "softirq_entry" | "softirq_exit" | "irq_handler_entry" | "irq_handler_exit" => {
