@@ -52,6 +52,9 @@ static __always_inline void adopt_wait(struct task_struct *task, struct task_sta
 	if (__sync_val_compare_and_swap((u64 *)&t->syscall, 0, word))
 		return;
 	__sync_val_compare_and_swap(&t->arg0, 0, slept_with(syscall, regs));
+	/* a lock's memory can be read by its own program alone */
+	if (syscall == FUTEX_CALL)
+		__sync_val_compare_and_swap(&t->rcv_seq, 0, own_futex(regs));
 	__sync_val_compare_and_swap(&t->blocked_ns, 0, since > RUNS ? since : RUNS + 1);
 }
 

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{Life, OPEN, RuntimeKind, StreamRow, TaskRow};
+use wakepath_model::rows::{Life, OPEN, StreamRow, TaskRow};
 
 /// Requests kept of each task: what it makes is told soon after.
 const TAKES_MAX: usize = 4;
@@ -130,7 +130,7 @@ pub(crate) enum TaskRequest {
 /// What is known of the end of a logical task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum End {
-    /// Its runtime does not tell.
+    /// Its runtime does not tell, nor who made it.
     #[default]
     Untold,
     /// It will be told.
@@ -148,7 +148,7 @@ pub(crate) struct Ends(PerTask<End>);
 impl Ends {
     /// A step in a task's life.
     pub(crate) fn task(&mut self, lineage: &Lineage, r: &TaskRow) {
-        if !traits(r.runtime).tells_ends || r.start.0 == 0 {
+        if !traits(r.runtime).tells_ends || lineage.births.of(r.task).is_none() {
             return;
         }
         let (taken, over) = lineage.life_of(r.task);
@@ -244,7 +244,7 @@ impl Lineage {
         if let Some(births) = Arc::get_mut(&mut self.births) {
             births.task(r);
         }
-        if r.runtime == RuntimeKind::None || r.start.0 == 0 {
+        if !Births::are_told_by(r) || r.start.0 == 0 {
             return;
         }
         if let Some(takes) = self.takes.get_mut(&r.task) {
@@ -373,8 +373,8 @@ impl Lineage {
     /// A task took a request.
     pub(crate) fn took(&mut self, xs: &Slab, x: ExId) {
         let e = xs.get(x);
+        self.has(xs, x, e.request.actor);
         if e.request.actor != e.request.task {
-            self.has(xs, x, e.request.actor);
             self.streams.took(&self.births, x, e);
         }
     }
@@ -425,7 +425,8 @@ impl Lineage {
         if takes.last.iter().any(|take| take.of == x) {
             return takes;
         }
-        takes.flags.add_if(TakesFlag::Several, takes.flow != flow);
+        // a thread has connections one after the other
+        takes.flags.add_if(TakesFlag::Several, takes.flow != flow && task != xs.get(x).request.task);
         takes
             .flags
             .add_if(TakesFlag::Several, takes.last.iter().any(|take| xs.is_live(take.of) && !is_over(xs.get(take.of))));

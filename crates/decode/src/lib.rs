@@ -7,6 +7,7 @@ mod file_name;
 mod flow;
 pub mod imported;
 mod joined;
+mod kept;
 mod kernel;
 mod library;
 pub mod network;

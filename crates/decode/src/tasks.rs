@@ -1,6 +1,7 @@
 //! Which task a tid means at a moment: tids are reused, an exec moves one, threads share a process.
 
 use crate::command_line;
+use crate::kept::{Kept, OwnWait};
 use crate::placed::Placed;
 use crate::sink::{RowSink, TaskFacts, known};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -12,6 +13,14 @@ use wakepath_wire as w;
 struct Known {
     row: TaskRow,
     dead: bool,
+    kept: Kept,
+}
+
+impl Known {
+    /// When the kernel made it.
+    fn began(&self) -> MonoNs {
+        if self.kept.began.0 == 0 { self.row.start } else { self.kept.began }
+    }
 }
 
 /// The tasks that live now.
@@ -61,6 +70,53 @@ impl Tasks {
     /// The task that `tid` means, if it was met.
     pub fn known(&self, tid: u32) -> TaskId {
         self.by_tid.get(&tid).map_or(TaskId::UNKNOWN, |k| k.row.task)
+    }
+
+    /// The task that `tid` meant at a moment not long ago, if it was met.
+    pub fn known_at(&self, tid: u32, at: MonoNs) -> TaskId {
+        let before = self
+            .by_tid
+            .get(&tid)
+            .map(|k| k.kept.before)
+            .filter(|(task, since)| *task != TaskId::UNKNOWN && at < *since);
+        before.map_or_else(|| self.known(tid), |(task, _)| task)
+    }
+
+    /// The same if it is a thread of this process.
+    pub fn known_in(&self, tgid: u32, tid: u32, at: MonoNs) -> TaskId {
+        let is_in = self.by_tid.get(&tid).is_some_and(|k| k.row.tgid == tgid);
+        if is_in { self.known_at(tid, at) } else { TaskId::UNKNOWN }
+    }
+
+    /// A thread waited at a word of its own stack.
+    pub(crate) fn waited_at_its_own<S: RowSink>(&mut self, tid: u32, wait: OwnWait, sink: &mut S) {
+        if self.by_tid.get_mut(&tid).is_some_and(|k| k.kept.waited(wait)) {
+            self.next_of_kept(tid, wait, wait.woken, sink);
+        }
+    }
+
+    /// A thread may have another name: so a kept one does, when it takes up its next task.
+    fn is_named<S: RowSink>(&mut self, e: &w::TaskEvent, name: &[u8], sink: &mut S) {
+        let known = self.by_tid.get_mut(&e.tid).filter(|_| e.head.sub == w::TASK_NAME);
+        if let Some(wait) = known.and_then(|k| k.kept.named(name)) {
+            self.next_of_kept(e.tid, wait, MonoNs(e.ts_ns), sink);
+        }
+    }
+
+    /// The task of a kept thread was over when such a wait began. Its next one begins at `at`, where another woke it for that.
+    fn next_of_kept<S: RowSink>(&mut self, tid: u32, wait: OwnWait, at: MonoNs, sink: &mut S) {
+        let task = self.fresh();
+        let Some(k) = self.by_tid.get_mut(&tid) else { return };
+        if !std::mem::replace(&mut k.kept.is_over, true) {
+            sink.push(&TaskRow { at: wait.from, what: Life::Exit, parent_strength: Strength::Seen, ..k.row });
+        }
+        if wait.by != TaskId::UNKNOWN {
+            (k.kept.is_over, k.kept.before) = (false, (k.row.task, at));
+            k.kept.began = k.began();
+            let (start, parent, parent_strength) = (wait.woken, wait.by, Strength::Seen);
+            k.row = TaskRow { at, start, task, parent, parent_strength, what: Life::Fork, ..k.row };
+            sink.push(&k.row);
+        }
     }
 
     /// Writes down a task found by the snapshot.
@@ -196,8 +252,13 @@ impl Tasks {
     }
 
     fn keep<S: RowSink>(&mut self, row: TaskRow, sink: &mut S) -> TaskId {
-        sink.push(&row);
-        self.by_tid.insert(row.tid, Known { row, dead: row.what == Life::Exit });
+        let before = self.by_tid.get(&row.tid).filter(|_| matches!(row.what, Life::Name | Life::Exit));
+        let kept = before.map_or(Kept::default(), |k| k.kept);
+        // a kept thread's last task was told to be over when that was
+        if row.what != Life::Exit || !kept.is_over {
+            sink.push(&row);
+        }
+        self.by_tid.insert(row.tid, Known { row, dead: row.what == Life::Exit, kept });
         row.task
     }
 
@@ -256,6 +317,7 @@ impl Tasks {
             }
         }
         self.id(e.tgid, e.tid, at, sink);
+        self.is_named(e, comm, sink);
         let Some(k) = self.by_tid.get(&e.tid) else {
             return;
         };
@@ -290,7 +352,7 @@ impl Tasks {
 
     /// Who a task is that is not selected and met one that is. Its fork was not recorded.
     fn named<S: RowSink>(&mut self, e: &w::TaskEvent, comm: &[u8], at: MonoNs, sink: &mut S) {
-        let is_same = |k: &&Known| !k.dead && k.row.start.0.abs_diff(e.start_ns) < START_NEAR_NS;
+        let is_same = |k: &&Known| !k.dead && k.began().0.abs_diff(e.start_ns) < START_NEAR_NS;
         let known = self.by_tid.get(&e.tid).filter(is_same).map(|k| k.row);
         let comm = sink.intern(comm);
         match known {

@@ -415,6 +415,8 @@ constants! {
     /// In `rcv_seq` of a wait in futex(2): the word is that of a lock that somebody held. Below it is the holder's number, 0
     /// where that is not known.
     FUTEX_LOCK: u32 = 0x8000_0000;
+    /// In the same place: the word is no lock's, and on the stack of the task that waited. Nobody else waits there.
+    FUTEX_OWN: u32 = 0x4000_0000;
     /// Most bytes of a command line.
     CMDLINE_MAX: u32 = 512;
     /// Room for a UNIX socket's name after its [`FlowSeen`].

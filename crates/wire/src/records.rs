@@ -258,8 +258,8 @@ layouts! {
         tid: u32,
         /// Who woke it, or who preempted it.
         by_tid: u32,
-        /// `rcv_nxt` where the cause is a socket; of any other wait in futex(2) [`FUTEX_LOCK`] and who held the lock, 0 where the
-        /// word told of no lock.
+        /// `rcv_nxt` where the cause is a socket; of any other wait in futex(2) [`FUTEX_LOCK`] and who held the lock; where the
+        /// word told of no lock, [`FUTEX_OWN`] or 0.
         rcv_seq: u32,
         /// Task state at switch-out, 0 = preempted.
         state: u16,

@@ -16,6 +16,8 @@ pub(super) enum Claimed {
     By(ExId, Rule),
     /// This request's by one rule, and by another, which was asked before, that one's.
     Disputed(ExId, ExId),
+    /// This request's, as was said before, or another's: its task works for several.
+    Anyones(ExId),
     /// What would tell may be among what was lost.
     Lost,
     /// Whether it was this request's may be among what was lost.

@@ -162,7 +162,7 @@ impl<'q> Question<'q> {
     /// Whether the task works for one request alone, as its runtime tells.
     fn is_in_line(&self) -> bool {
         let line = self.facts.made_for(self.task, self.at);
-        line.is_some_and(|line| self.facts.is_known(line, self.process))
+        line.is_some_and(|line| self.facts.is_known(line, self.task))
     }
 
     /// The request for which alone the task works, where that rests on this.

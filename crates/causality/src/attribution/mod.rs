@@ -43,7 +43,8 @@ use state::{CallFlag, Progress, RequestFlag, State};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{AskedFor, HandoverRow, InputKind, InputRow, Life, PollRow, QueuedHow, StreamRow, TaskRow};
+use wakepath_model::rows::{AskedFor, HandoverRow, InputKind, InputRow, Life, PollRow, QueuedHow};
+use wakepath_model::rows::{StreamRow, Strength, TaskRow};
 use worker::Worker;
 
 /// How long an exchange whose end only a turn shows is waited for: a bound of memory. It ends at its last byte either way, and what
@@ -172,7 +173,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
     /// A task was made.
     pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.facts.lineage.task(xs, r);
-        if r.what == Life::Fork {
+        // what a kept thread waits for amid a task, it may have waited for in others: that it never waited for work would not show
+        if r.what == Life::Fork && r.parent_strength == Strength::None {
             let of = self.facts.tasks.get(r.parent).and_then(|p| p.fragment.of.or(p.held.only()));
             if let Some(x) = of.filter(|&x| self.facts.is_open(xs, x)) {
                 self.facts.tasks.or_default(r.task).born_of = Some(x);
@@ -180,7 +182,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         if r.what == Life::Exit {
             self.facts.jobs.remove(&r.task);
-            let claims = self.facts.claim_lifetime(xs, r.task, r.at);
+            let claims = self.facts.claim_lifetime(xs, r);
             self.claim(xs, claims);
         }
         if r.what == Life::Exit
@@ -304,15 +306,33 @@ impl<'a, F: Finished> Attribution<'a, F> {
         *self.tally.links.entry(rule).or_default() += 1;
     }
 
-    /// Two rules give a call to two requests: neither overrules the other, and either may have made it.
-    fn dispute(&mut self, xs: &Slab, y: ExId, [x, before]: [ExId; 2]) {
+    /// A call is not known to be the request's that it was given to: it may also be of these.
+    fn dispute(&mut self, xs: &Slab, y: ExId, before: ExId, mut candidates: Candidates) {
         self.no_longer_outstanding(xs, y, before);
         self.facts.state_mut(y).call.parent = Some(Parent::Open(Gap::Ambiguous));
+        // it goes no more with the one that had it
+        self.facts.state_mut(before).request.calls.retain(|call| *call != y);
+        if self.facts.state(y).flags.has(Progress::Closed) {
+            let last = self.outbox.waiting.back().map_or(MonoNs(0), |(at, _)| *at);
+            self.outbox.waiting.push_back((last.max(xs.get(y).reply.ended), y));
+        }
         if let Some(proof) = self.proofs.get_mut(&y) {
             (proof.outcome, proof.later) = (Outcome::Open(Gap::Ambiguous), None);
         }
-        let undelivered = [x, before].into_iter().filter(|&x| self.facts.is_undelivered(xs, x));
-        self.facts.doubt(xs, y, Candidates::these(undelivered.collect()), false);
+        candidates.few.retain(|x| self.facts.is_undelivered(xs, *x));
+        self.facts.doubt(xs, y, candidates, false);
+    }
+
+    /// The requests of a call's process that are open, or were when it was made and are not handed on yet.
+    fn open_since(&self, xs: &Slab, y: ExId) -> Candidates {
+        let (e, process) = (xs.get(y), self.facts.state(y).process);
+        let mut candidates = Question::new(&self.facts, xs, e.request.actor, e.request.began).open_candidates();
+        let was_open = |x: &ExId| {
+            let is_its = xs.is_live(*x) && xs.get(*x).side == Side::Server && self.facts.state(*x).process == process;
+            is_its && xs.get(*x).reply.ended >= e.request.began
+        };
+        candidates.few.extend(self.outbox.waiting.iter().map(|(_, x)| *x).filter(was_open));
+        candidates
     }
 
     /// A call is over, or may be: its request `x` waits for it no more.
@@ -328,7 +348,10 @@ impl<'a, F: Finished> Attribution<'a, F> {
             match claimed {
                 Claimed::By(_, rule) if rule.class() == Class::ByHabit && !self.uses_habits() => {}
                 Claimed::By(x, rule) => self.link(xs, call, x, rule),
-                Claimed::Disputed(x, before) => self.dispute(xs, call, [x, before]),
+                Claimed::Disputed(x, before) => {
+                    self.dispute(xs, call, before, Candidates::these([x, before].into_iter().collect()));
+                }
+                Claimed::Anyones(before) => self.dispute(xs, call, before, self.open_since(xs, call)),
                 Claimed::Lost => self.facts.state_mut(call).call.parent = Some(Parent::Open(Gap::Losses)),
                 Claimed::LostFrom(x) => self.facts.state_mut(x).request.flags.add(RequestFlag::Lossy),
             }

@@ -178,12 +178,14 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         self.facts.drop_old_wakeups(e);
         self.facts.tasks.or_default(task).called = at;
         let dial = self.facts.dialled(xs, e.flow);
+        let disputed = self.facts.goes_on_resumed(xs, task, e.flow, dial.as_ref().map(|dial| dial.since));
+        self.claim(xs, disputed);
         // what a connection was made for need not be what the loop is at when it can be used
         let flow = if dial.is_some() { EndpointId(0) } else { e.flow };
         let line = self
             .facts
             .made_for(task, at)
-            .filter(|line| line.basis == Basis::Seen || self.uses_habits() && self.facts.is_known(*line, process));
+            .filter(|line| line.basis == Basis::Seen || self.uses_habits() && self.facts.is_known(*line, task));
         let is_in_line = line.is_some_and(|line| self.facts.is_open(xs, line.of));
         if let Some(dial) = dial.filter(|_| !is_in_line)
             && let Some((o, rule)) = self.facts.owner(xs, &dial, e)
@@ -285,6 +287,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         if e.side != Side::Server || e.is(ExchangeFlag::Internal) {
             return;
         }
+        let disputed = self.facts.goes_on_resumed(xs, task, EndpointId(0), None);
+        self.claim(xs, disputed);
         let role = self.facts.roles.role(task);
         if self.is_answered_with_news(xs, x, task, at)
             || self.is_answered_by_another(xs, x, task, at)

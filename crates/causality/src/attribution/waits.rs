@@ -56,6 +56,7 @@ impl<F: Finished> Attribution<'_, F> {
             }
             // it may have been waiting for what the other did for it
             self.facts.saw_wakeup(r, x);
+            self.facts.lets_another_go_on(xs, r, x);
             return;
         }
         // nor does it say for whom a helper goes on

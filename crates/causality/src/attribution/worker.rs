@@ -6,7 +6,7 @@ use super::request_set::RequestSet;
 use crate::exchange::ExId;
 use crate::finished::Parent;
 use std::collections::VecDeque;
-use wakepath_model::ids::{EndpointId, MonoNs};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, PollRow};
 
 /// Open requests whose last input a task took.
@@ -125,6 +125,19 @@ impl Worker {
     }
 }
 
+/// Who let a task go on that had slept since before a call of that one's, which was answered.
+#[derive(Clone, Copy)]
+pub(super) struct Resumed {
+    /// It.
+    pub(super) by: TaskId,
+    /// The request that it was made for.
+    pub(super) of: ExId,
+    /// The connection of that call.
+    pub(super) flow: EndpointId,
+    /// When.
+    pub(super) at: MonoNs,
+}
+
 /// A sleep at a place of its own from which another task woke it, or has not yet.
 #[derive(Clone, Copy)]
 pub(super) struct Sleep {
@@ -143,6 +156,8 @@ pub(super) struct Sleeps {
     all: VecDeque<Sleep>,
     /// When a helper last woke it directly after a call.
     heard: MonoNs,
+    /// Who may have handed it what came of a call that was made for another request, until what it does next shows.
+    pub(super) resumed_by: Option<Resumed>,
 }
 
 impl Sleeps {

@@ -1,10 +1,10 @@
-//! Who made each logical task, and when, as its runtime tells. That is one fact for the whole recording: the first pass learns it, and
-//! the second knows it.
+//! Who made each logical task, and when, as its runtime tells; and who made each thread. That is one fact for the whole recording: the first
+//! pass learns it, and the second knows it.
 
 use super::runtime::{Traits, traits};
 use crate::per_task::PerTask;
-use wakepath_model::ids::{MonoNs, TaskId};
-use wakepath_model::rows::{RuntimeKind, TaskRow};
+use wakepath_model::ids::{MonoNs, StrId, TaskId};
+use wakepath_model::rows::{Life, RuntimeKind, TaskRow};
 
 /// What is told of a task's birth.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,16 +14,27 @@ struct Birth {
     /// Unknown where it is not told.
     maker: TaskId,
     runtime: RuntimeKind,
+    /// The first name that a thread got after it, or none.
+    name: StrId,
 }
 
-/// Births of logical tasks.
+/// Births of logical tasks, and of threads beside the first of their process.
 #[derive(Debug, Default)]
 pub(crate) struct Births(PerTask<Birth>);
 
 impl Births {
-    /// A step in a task's life. Rows of threads tell nothing here.
+    /// Whether a step in a task's life tells of its birth. What is told again of a thread names no maker.
+    pub(crate) fn are_told_by(r: &TaskRow) -> bool {
+        r.runtime != RuntimeKind::None || r.what == Life::Fork && r.tid != r.tgid
+    }
+
+    /// A step in a task's life.
     pub(crate) fn task(&mut self, r: &TaskRow) {
-        if r.runtime == RuntimeKind::None {
+        if r.what == Life::Name && self.maker(r.task).is_some() {
+            let name = &mut self.0.entry(r.task).name;
+            *name = if *name == StrId::EMPTY { r.comm } else { *name };
+        }
+        if !Births::are_told_by(r) {
             return;
         }
         let birth = self.0.entry(r.task);
@@ -44,6 +55,11 @@ impl Births {
     /// When a task was made.
     pub(crate) fn at(&self, task: TaskId) -> Option<MonoNs> {
         Some(self.0.get(task).at).filter(|at| at.0 != 0)
+    }
+
+    /// What threads of a kind are named, as far as they are: programs name what their threads do, and Ruby the place of its code.
+    pub(crate) fn kind(&self, task: TaskId) -> StrId {
+        self.0.get(task).name
     }
 
     /// Who made a task, and when, where both are told.
@@ -77,6 +93,6 @@ mod tests {
         births.task(&TaskRow { runtime: RuntimeKind::None, parent: TaskId(9), start: MonoNs(90), ..row });
         assert_eq!((births.of(task), births.at(task)), (Some((maker, at)), Some(at)));
         assert_eq!(births.tasks().collect::<Vec<_>>(), [task]);
-        assert!(births.traits(task).tells_ends && !births.traits(maker).tells_ends);
+        assert!(births.traits(task).tells_ends && births.maker(maker).is_none());
     }
 }

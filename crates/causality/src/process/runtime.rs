@@ -33,6 +33,8 @@ pub(crate) fn traits(of: RuntimeKind) -> Traits {
     let plain = Traits::default();
     match of {
         RuntimeKind::Go => Traits { tells_ends: true, changes_threads: true, ..plain },
+        // of threads the kernel does
+        RuntimeKind::None => Traits { tells_ends: true, ..plain },
         RuntimeKind::Python => Traits { nature: Nature::Context, has_loops: true, ..plain },
         RuntimeKind::Node => Traits { nature: Nature::Context, is_named_by_last_part: true, ..plain },
         RuntimeKind::Tokio => Traits { nature: Nature::NamedLate, changes_threads: true, ..plain },

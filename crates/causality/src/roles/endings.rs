@@ -5,7 +5,7 @@ use super::habits::{Evidence, HabitId};
 use super::logical_tasks::{Is, LogicalTasks};
 use crate::conditions::holds;
 use crate::process::ProcessId;
-use wakepath_model::ids::TaskId;
+use wakepath_model::ids::{StrId, TaskId};
 use wakepath_model::rows::HandoverRow;
 
 impl Roles {
@@ -47,22 +47,28 @@ impl Roles {
             .unwrap_or_default()
     }
 
-    /// How many tasks of a process were made in requests that did not wait for them, where this is one, none did anything else, and there
-    /// were enough; else 0.
+    /// How many tasks of a process were made in requests that did not wait for them, where this is one, none of its kind did anything else,
+    /// and there were enough; else 0.
     pub(crate) fn background_cases(&self, task: TaskId, process: ProcessId) -> u32 {
         if !self.logical_tasks.is(task, Is::Background) {
             return 0;
         }
         // one that calls before the end of its request, or goes on for longer, may work for others; and so may those that are late
-        let is_unseen = self.habits.of(process, HabitId::EndsWithRequest) == Evidence::default();
-        let is_habit = holds("background.none_was_waited_for", is_unseen);
-        if is_habit { self.habits.believed_cases(process, HabitId::Background) } else { 0 }
+        let of = |id| self.habits.of_kind(process, self.kind(task), id);
+        let is_habit = holds("background.none_was_waited_for", of(HabitId::EndsWithRequest) == Evidence::default());
+        if is_habit { of(HabitId::Background).believed_cases(HabitId::Background) } else { 0 }
     }
 
-    /// How many tasks of a process that were made in requests called and ended with them, where none went on and there were enough;
-    /// else 0.
-    pub(crate) fn ending_with_requests(&self, process: ProcessId) -> u32 {
-        let goes_on = self.habits.of(process, HabitId::Background).cases > 0;
-        if goes_on { 0 } else { self.habits.believed_cases(process, HabitId::EndsWithRequest) }
+    /// How many tasks of a task's kind in a process that were made in requests called and ended with them, where none went on and there were
+    /// enough; else 0.
+    pub(crate) fn ending_with_requests(&self, task: TaskId, process: ProcessId) -> u32 {
+        let of = |id| self.habits.of_kind(process, self.kind(task), id);
+        let goes_on = of(HabitId::Background).cases > 0;
+        if goes_on { 0 } else { of(HabitId::EndsWithRequest).believed_cases(HabitId::EndsWithRequest) }
+    }
+
+    /// What threads of a task's kind are named.
+    fn kind(&self, task: TaskId) -> StrId {
+        self.logical_tasks.lineage.births().kind(task)
     }
 }

@@ -10,6 +10,7 @@ use HabitId as H;
 use Merge::{Always, Never, Unless};
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
+use wakepath_model::ids::StrId;
 
 /// In how many cases an exception could have shown before most habits are believed.
 pub(super) const CASES_MIN: u32 = 8;
@@ -142,6 +143,11 @@ impl Evidence {
     pub(crate) fn is_kept(self) -> bool {
         self.exceptions == 0
     }
+
+    /// In how many cases a habit was kept, where it was never broken and could have been often enough; else 0.
+    pub(crate) fn believed_cases(self, id: HabitId) -> u32 {
+        if self.is_kept() && self.cases >= id.min_cases() { self.cases } else { 0 }
+    }
 }
 
 /// What one process is seen to keep to.
@@ -205,6 +211,16 @@ pub(crate) struct HabitTable {
 }
 
 impl HabitTable {
+    /// Those of tasks of a process that have one name; its own where they have none. To count at; none where there is no room.
+    pub(crate) fn at_kind(&mut self, process: ProcessId, kind: StrId) -> Option<&mut Habits> {
+        if kind == StrId::EMPTY { Some(self.at(process)) } else { self.at_way(process, kind.0.into()) }
+    }
+
+    /// What was seen of a habit of such tasks.
+    pub(crate) fn of_kind(&self, process: ProcessId, kind: StrId, id: HabitId) -> Evidence {
+        if kind == StrId::EMPTY { self.of(process, id) } else { self.of_way(process, kind.0.into(), id) }
+    }
+
     /// Those of a process, to count at.
     pub(crate) fn at(&mut self, process: ProcessId) -> &mut Habits {
         self.of.entry(process).or_default()
@@ -241,14 +257,14 @@ impl HabitTable {
         self.of(process, id).cases >= id.min_cases()
     }
 
-    /// Whether a process is believed to keep to a habit: it was never broken, and could have been often enough.
+    /// Whether a process is believed to keep to a habit.
     pub(crate) fn is_believed(&self, process: ProcessId, id: HabitId) -> bool {
-        self.of(process, id).is_kept() && self.is_often(process, id)
+        self.believed_cases(process, id) > 0
     }
 
     /// In how many cases a process kept to a habit; 0 where it is not believed to.
     pub(crate) fn believed_cases(&self, process: ProcessId, id: HabitId) -> u32 {
-        if self.is_believed(process, id) { self.of(process, id).cases } else { 0 }
+        self.of(process, id).believed_cases(id)
     }
 
     /// What was seen of a process's habit.

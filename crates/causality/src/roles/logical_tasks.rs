@@ -89,6 +89,14 @@ impl LogicalTasks {
         self.tasks.entry(task).or_default().is.add(what);
     }
 
+    /// A case of a habit of a task's kind in a process, or an exception.
+    fn note_of_kind(&self, task: TaskId, process: ProcessId, habits: &mut HabitTable, (id, is_case): (HabitId, bool)) {
+        if let Some(habits) = habits.at_kind(process, self.lineage.births().kind(task)) {
+            habits.case_if(id, is_case);
+            habits.exception_if(id, !is_case);
+        }
+    }
+
     /// Whether there is room for what is kept of a task only as long as there is.
     fn has_room_for(&self, task: TaskId) -> bool {
         self.tasks.len() < ANSWERS_MAX || self.tasks.contains_key(&task)
@@ -143,6 +151,12 @@ impl LogicalTasks {
         for process in self.resumed.handed_on(&self.lineage, is_over) {
             habits.at(process).exception_if(HabitId::HandsNothingOn, true);
         }
+    }
+
+    /// Whether a logical task that calls works for a request, as far as its makers tell.
+    pub(super) fn is_in_line(&self, e: &Exchange) -> bool {
+        let line = self.lineage.of(e.request.actor, e.request.began);
+        e.request.actor != e.request.task && matches!(line, TaskRequest::Of(_))
     }
 
     /// Whether two tasks of a loop send on one connection, the second before the first is answered.
@@ -231,7 +245,7 @@ impl LogicalTasks {
             return;
         }
         if is_after_its_end || !self.has_room_for(task) {
-            habits.at(process).exception_if(HabitId::EndsWithRequest, true);
+            self.note_of_kind(task, process, habits, (HabitId::EndsWithRequest, false));
         } else {
             let between = self.lineage.makers(task).map(|(maker, _)| maker);
             let between = between.take_while(|&maker| !self.lineage.has_requests(maker));
@@ -345,13 +359,13 @@ impl LogicalTasks {
         for (task, lives_on_in) in self.background.finish() {
             self.note(task, Is::ForOthers);
             if let Some(process) = lives_on_in {
-                habits.at(process).exception_if(HabitId::EndsWithRequest, true);
+                self.note_of_kind(task, process, habits, (HabitId::EndsWithRequest, false));
             }
         }
         // of these it was not seen how they end
-        for seen in self.tasks.values().filter(|seen| !seen.is.has(Is::ForOthers)) {
+        for (&task, seen) in self.tasks.iter().filter(|(_, seen)| !seen.is.has(Is::ForOthers)) {
             if let Some(process) = seen.spawned_in {
-                habits.at(process).exception_if(HabitId::EndsWithRequest, true);
+                self.note_of_kind(task, process, habits, (HabitId::EndsWithRequest, false));
             }
         }
     }
@@ -373,14 +387,15 @@ impl LogicalTasks {
         self.jobs.ended(r.task);
         if let Some((process, is_background)) = self.background.ended(r.task, r.at) {
             self.note(r.task, if is_background { Is::Background } else { Is::ForOthers });
-            habits.at(process).case_if(HabitId::Background, is_background);
-            habits.at(process).exception_if(HabitId::EndsWithRequest, !is_background);
+            let id = if is_background { HabitId::Background } else { HabitId::EndsWithRequest };
+            self.note_of_kind(r.task, process, habits, (id, is_background));
         }
         if let Some(process) = self.tasks.get_mut(&r.task).and_then(|seen| seen.spawned_in.take()) {
             // of one that is late it says nothing
             let is_in_time = self.ends.is_in_time(r.task);
-            habits.at(process).case_if(HabitId::EndsWithRequest, is_in_time == Some(true));
-            habits.at(process).exception_if(HabitId::EndsWithRequest, is_in_time.is_none());
+            if is_in_time != Some(false) {
+                self.note_of_kind(r.task, process, habits, (HabitId::EndsWithRequest, is_in_time.is_some()));
+            }
         }
     }
 

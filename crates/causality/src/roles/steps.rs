@@ -5,7 +5,6 @@ use super::doing::{Asked, Doing, Taken, TurnFlag};
 use super::habits::HabitId;
 use super::resumed::Given;
 use crate::exchange::{Channels, ExId, ExchangeFlag, More, Said, Side, Sign, Slab, Steps};
-use crate::lineage::TaskRequest;
 use crate::process::ProcessId;
 use crate::process::dials::Dial;
 use crate::process::known::{Does, ProcessFlag};
@@ -48,7 +47,7 @@ impl Steps for Roles {
                         p.calls.unasked = e.request.began;
                     }
                     let idle_since = (open == 0).then_some(p.now.idle_since);
-                    if !matches!(self.logical_tasks.lineage.of(e.request.actor, e.request.began), TaskRequest::Of(_)) {
+                    if !self.logical_tasks.is_in_line(e) {
                         self.logical_tasks.paced.called(e.request.actor, e.request.began, idle_since);
                     }
                     self.habits.at(process).case_if(HabitId::HelpersAreAsked, open > 0);

@@ -1,6 +1,7 @@
 //! Records that are rows of their own: nothing but the task is looked up.
 
 use crate::file_name::masked;
+use crate::kept::OwnWait;
 use crate::sink::{RowSink, known};
 use crate::tasks::Tasks;
 use wakepath_model::defects::id as defect;
@@ -10,6 +11,9 @@ use wakepath_model::rows::{
     StayRow, TcpState, WaitRow, gaps,
 };
 use wakepath_wire::{self as w, Frame};
+
+/// The number of futex(2).
+const FUTEX: u16 = 202;
 
 /// A descriptor that a process has.
 pub(super) fn descriptor<S: RowSink>(tasks: &mut Tasks, r: &w::Descriptor, sink: &mut S) {
@@ -54,7 +58,7 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, si
         object: r.object,
         arg0: r.arg0,
         task,
-        by: if r.by_tid != 0 { tasks.known(r.by_tid) } else { TaskId::UNKNOWN },
+        by: if r.by_tid != 0 { tasks.known_at(r.by_tid, MonoNs(r.woken_ns)) } else { TaskId::UNKNOWN },
         rcv_seq: if cause == EndedBy::Socket { r.rcv_seq } else { 0 },
         state: r.state,
         syscall: r.syscall,
@@ -69,6 +73,11 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, si
         file,
         ..Default::default()
     });
+    if r.syscall == FUTEX && cause != EndedBy::Socket && r.rcv_seq & (w::FUTEX_LOCK | w::FUTEX_OWN) == w::FUTEX_OWN {
+        let by =
+            if cause == EndedBy::Task { tasks.known_in(r.tgid, r.by_tid, MonoNs(r.woken_ns)) } else { TaskId::UNKNOWN };
+        tasks.waited_at_its_own(r.tid, OwnWait::new(r.arg0, [r.blocked_ns, r.woken_ns].map(MonoNs), by), sink);
+    }
 }
 
 /// What is known of a file's path, and may be kept of it.
@@ -104,7 +113,6 @@ pub(super) fn stay<S: RowSink>(tasks: &mut Tasks, r: &w::Stay, sink: &mut S) {
 
 /// Whether a wait was for a lock by what its futex's word said, and which thread held that.
 fn lock_of(tasks: &Tasks, r: &w::Wait, ended_by: EndedBy) -> (bool, TaskId) {
-    const FUTEX: u16 = 202;
     let is_lock = r.syscall == FUTEX && ended_by != EndedBy::Socket && r.rcv_seq & w::FUTEX_LOCK != 0;
     let tid = if is_lock { r.rcv_seq & !w::FUTEX_LOCK } else { 0 };
     (is_lock, if tid == 0 { TaskId::UNKNOWN } else { tasks.known(tid) })

@@ -20,7 +20,7 @@ codes! {
 codes! {
     /// What happened to a task.
     Life(u8) {
-        /// Made by its parent.
+        /// Made by its parent, be it that a kept thread took it up (Ruby's).
         Fork = 1 => "fork",
         /// Began another program.
         Exec = 2 => "exec",
@@ -54,7 +54,8 @@ table! {
     TaskRow {
         /// When.
         at: MonoNs,
-        /// The task's start. Of an asyncio context: when its parent made it, or made what it was made by.
+        /// The task's start. Of an asyncio context: when its parent made it, or made what it was made by. Of a task that a kept thread took up:
+        /// when its parent woke that.
         start: MonoNs => named("start_ns"),
         /// What its runtime calls a logical task (a goroutine's number; when an asyncio context was made, or first met), 0
         /// for threads.
@@ -79,7 +80,8 @@ table! {
         class: TaskClass,
         /// What runs a logical task; none for threads, which the kernel runs.
         runtime: RuntimeKind,
-        /// How it is known that `parent` made a logical task; none for threads, where the kernel says so.
+        /// How it is known that `parent` made a logical task, or woke a kept thread for this one; none for other threads, where the kernel says
+        /// so.
         parent_strength: Strength,
         /// Of its end: how the kernel tells it to whoever waits for the process (wait(2): the signal in the low 7 bits, the exit code in
         /// the 8 bits from bit 8 on), and [`OUT_OF_MEMORY`].

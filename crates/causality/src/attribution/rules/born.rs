@@ -21,7 +21,6 @@ use crate::attribution::facts::Facts;
 use crate::conditions::holds;
 use crate::evidence::Rule;
 use crate::lineage::{Basis, Line, TaskRequest};
-use crate::process::ProcessId;
 use crate::roles::HabitId;
 use wakepath_model::ids::{MonoNs, TaskId};
 
@@ -54,6 +53,10 @@ impl Facts<'_> {
         let is_worker = !line.answers && self.roles.hands_on(self.roles.process_of(task));
         let is_for_it_alone = is_for_it_alone && holds("born.none_hands_on", !is_worker);
         let is_told = line.basis == Basis::Seen && self.roles.logical_tasks.ends.are_told(&self.lineage, task);
+        // as long as a thread never waited for work, its end will show more than a habit
+        if is_told && self.tasks.get(task).is_some_and(|w| w.born_of.is_some()) {
+            return None;
+        }
         let basis = if is_told { Basis::EndsWithIt } else { line.basis };
         let is_its =
             !is_told || holds("spawned.ended_in_time", self.roles.logical_tasks.ends.are_in_time(&self.lineage, task));
@@ -61,11 +64,12 @@ impl Facts<'_> {
     }
 
     /// Whether what a task works for is seen, or its habit is known.
-    pub(in crate::attribution) fn is_known(&self, line: Line, process: ProcessId) -> bool {
+    pub(in crate::attribution) fn is_known(&self, line: Line, task: TaskId) -> bool {
+        let process = self.roles.process_of(task);
         match line.basis {
             Basis::Seen | Basis::AfterReply => true,
             Basis::OneConnection => self.roles.own_answerers(process) > 0,
-            Basis::EndsWithIt => self.roles.ending_with_requests(process) > 0,
+            Basis::EndsWithIt => self.roles.ending_with_requests(task, process) > 0,
             Basis::HandedOver => self.roles.habits.is_believed(process, HabitId::HandsBack),
         }
     }

@@ -67,7 +67,7 @@ impl Facts<'_> {
                 _ => None,
             };
         }
-        let line = self.made_for(task, at).filter(|line| self.is_known(*line, self.roles.process_of(task)))?;
+        let line = self.made_for(task, at).filter(|line| self.is_known(*line, task))?;
         xs.is_live(line.of).then_some(line.of)
     }
 
