@@ -76,8 +76,8 @@ static __always_inline bool is_within_data(struct flow_state *f, u8 op, u32 byte
 	return true;
 }
 
-/* Most bytes of an operation in one buffer (of an array, if `is_in_iovec`) that are taken as its head. Where it begins with or within the data of a frame and is long, that
- * data is not, but for what a body begins with. */
+/* Most bytes of an operation in one buffer (of an array, if `is_in_iovec`) that are taken as its head. Where it begins with or within the
+ * data of a frame and is long, that data is not, but for what a body begins with. */
 static __always_inline u32 head_most(const struct flow_state *f, u8 op, u64 buffer, bool is_in_iovec, u32 bytes)
 {
 	u32 phase = f->phase[op & 1], word = 0;
@@ -142,7 +142,8 @@ static __always_inline void frames_are_sure(struct flow_state *f)
 	f->streams = STREAMS_FRAMED | STREAMS_HTTP2;
 }
 
-/* An operation whose frames are to be followed, in a place of the caller's: probes in programs are preempted. `way`: OP_, MORE_IN_IOVEC and MORE_CLEAR. */
+/* An operation whose frames are to be followed, in a place of the caller's: probes in programs are preempted. `way`: OP_, MORE_IN_IOVEC
+ * and MORE_CLEAR. */
 static __always_inline struct followed *begin_followed(struct followed *w, u64 flow, u64 buffer, u32 bytes, u32 way, u64 now)
 {
 	w->flow = flow;

@@ -12,10 +12,12 @@
 #define RING_WRITE 23
 #define RING_SEND 26
 #define RING_RECV 27
-/* Of io_kiocb.flags: its descriptor is one of the ring's own. */
+/* Of io_kiocb.flags, as programs give them: its descriptor is one of the ring's own; the kernel chooses its buffer. */
 #define RING_FIXED_FILE 1
-/* Of io_sr_msg.flags: it receives again and again. */
+#define RING_CHOSEN_BUFFER 32
+/* Of io_sr_msg.flags: it receives again and again; its bytes may be in several buffers, of which `buf` tells one or none. */
 #define RING_MULTISHOT 2
+#define RING_SEVERAL_BUFFERS (16 | 32)
 
 /* A direction of a socket. */
 struct ring_way {
@@ -48,13 +50,18 @@ int BPF_PROG(on_ring_submit, struct io_kiocb *request)
 	u64 value = (u64)request;
 	struct ring_way way = {};
 	u8 opcode = request->opcode;
+	struct file *file;
 
 	way.is_send = is_sent(opcode);
 	if (!(way.is_send || is_received(opcode)) || request->flags & RING_FIXED_FILE || !watched(task))
 		return 0;
-	way.file = (u64)file_at(task, request->cqe.fd);
-	if (!way.file)
+	file = file_at(task, request->cqe.fd);
+	if (!file || !sock_in(file))
 		return 0;
+	way.file = (u64)file;
+	/* what such a one names itself is not where its bytes go */
+	if (request->flags & RING_CHOSEN_BUFFER && (opcode == RING_RECVMSG || opcode == RING_READV))
+		value = 0;
 	if (bpf_map_lookup_elem(&ring_requests, &way))
 		value = 0;
 	bpf_map_update_elem(&ring_requests, &way, &value, BPF_ANY);
@@ -102,7 +109,8 @@ __noinline int ring_place(u64 *buffer, u64 *count, u64 of)
 		*buffer = m.iov;
 		*count = m.iovlen;
 	} else if (opcode == RING_SEND || opcode == RING_RECV) {
-		*buffer = (u64)BPF_CORE_READ((struct io_sr_msg *)request, buf);
+		if (!(BPF_CORE_READ((struct io_sr_msg *)request, flags) & RING_SEVERAL_BUFFERS))
+			*buffer = (u64)BPF_CORE_READ((struct io_sr_msg *)request, buf);
 	} else {
 		*buffer = BPF_CORE_READ((struct io_rw *)request, addr);
 		if (opcode == RING_READV || opcode == RING_WRITEV)
