@@ -86,6 +86,8 @@ int open_waits(struct bpf_iter__task *ctx)
 	t->told |= TOLD_LIFE;
 	if (!*(volatile u64 *)&t->blocked_ns)
 		adopt_wait(task, t, bpf_ktime_get_ns());
+	if (has_io_uring(task) && is_watched(t, task))
+		rings_used = 1;
 	if (!cfg_watch_all && !t->related && !is_watched(t, task))
 		return 0;
 	r.blocked_ns = load_ordered(&t->blocked_ns);

@@ -140,8 +140,11 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 	f = flow_of(sk, sk->__sk_common.skc_state == TCP_CLOSE);
 	if (!f)
 		return 0;
-	if (m.class == SC_IO_URING)
+	if (m.class == SC_IO_URING) {
+		if (!rings_used)
+			rings_used = 1;
 		by_request(ring_request(sk, op));
+	}
 	if (is_many(m.class)) {
 		t = current_state(task);
 		if (!t)

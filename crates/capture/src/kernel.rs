@@ -144,6 +144,7 @@ pub struct KernelSource {
     skel: skel::WakepathSkel<'static>,
     links: Vec<Link>,
     calls: Calls,
+    rings_submit: Option<Link>,
     open_waits: Option<Link>,
     annotated: Attached,
     /// Probes at runtimes' functions.
@@ -235,6 +236,7 @@ impl KernelSource {
             skel,
             links,
             calls,
+            rings_submit: None,
             open_waits,
             annotated: Attached::default(),
             marked: Attached::default(),
@@ -248,6 +250,7 @@ impl KernelSource {
         source.count_runtimes();
         // every task that is there gets its state
         source.open_waits(|_| {})?;
+        source.tend()?;
         Ok(source)
     }
 
@@ -351,6 +354,9 @@ impl KernelSource {
 
     /// Adapts the programs to what the watched processes use. Call it now and then. An error costs only what was to be added.
     pub fn tend(&mut self) -> Result<(), CaptureError> {
+        if self.rings_submit.is_none() {
+            self.rings_submit = programs::attach_rings(&mut self.skel)?;
+        }
         self.calls.tend(&mut self.skel)
     }
 
@@ -418,6 +424,7 @@ impl KernelSource {
         self.links.clear();
         calls::stop(&self.skel);
         self.calls = Calls::default();
+        self.rings_submit = None;
         self.annotated.clear();
         self.marked.clear();
     }

@@ -8,6 +8,7 @@ use crate::usdt;
 use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::sync::atomic::{AtomicU32, Ordering};
 use wakepath_wire as w;
 
 /// What is loaded.
@@ -92,6 +93,22 @@ pub(super) fn configure(
     Ok(())
 }
 
+/// The section of the program that is attached once somebody watched uses io_uring.
+const RINGS: &str = "tp_btf/io_uring_submit_req";
+
+/// Attaches that program, if this kernel has it, once it is wanted: what was submitted before is not read.
+pub(super) fn attach_rings(skel: &mut skel::WakepathSkel<'_>) -> Result<Option<Link>, CaptureError> {
+    let data = skel.maps.data_data.as_deref().expect("the object has .data");
+    // SAFETY: a mapped u32 that kernel programs write.
+    let used = unsafe { &*(&raw const data.rings_used).cast::<AtomicU32>() };
+    if used.load(Ordering::Relaxed) == 0 {
+        return Ok(None);
+    }
+    let mut programs = skel.object_mut().progs_mut();
+    let program = programs.find(|p| p.section().to_string_lossy() == RINGS && p.as_fd().as_raw_fd() >= 0);
+    Ok(program.map(|program| program.attach()).transpose()?)
+}
+
 /// Leaves out the programs that are not wanted, and those whose hook this kernel lacks.
 pub(super) fn choose_programs(open: &mut skel::OpenWakepathSkel<'_>, choice: &Choice<'_>) {
     let options = choice.options;
@@ -144,6 +161,7 @@ pub(super) fn attach_programs(skel: &mut skel::WakepathSkel<'_>) -> Result<Vec<L
         // iterators are attached to be read, probes where a file has what they are for; what was not loaded has no descriptor
         let section = program.section().to_string_lossy();
         let is_for_later = section == calls::SECTION
+            || section == RINGS
             || ["iter/", usdt::SINGLE, usdt::SINGLE_RETURN].iter().any(|s| section.starts_with(s));
         if is_for_later || program.as_fd().as_raw_fd() < 0 {
             continue;

@@ -151,6 +151,39 @@ fn what_is_said_over_a_ring_is_read_at_both_ends() {
     }
 }
 
+/// A message is received into a buffer that the kernel chooses: what its request names itself, here another message, is not read.
+#[test]
+fn nothing_is_read_where_a_ring_chooses_the_buffer_of_a_message() {
+    const GROUP: u16 = 9;
+    const REQUEST: &[u8] = b"GET /sent HTTP/1.1\r\nHost: shop\r\n\r\n";
+    let mut room = [0u8; 4 * 256];
+    let Ok(mut ring) = IoUring::new(8) else {
+        return skip("this kernel gives no io_uring");
+    };
+    let mut decoy = *b"GET /told HTTP/1.1\r\nHost: shop\r\n\r\n";
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
+        push(&mut ring, opcode::ProvideBuffers::new(room.as_mut_ptr(), 256, 4, GROUP, 0).build());
+        assert!(completed(&mut ring).0 >= 0, "buffers are taken");
+        let (a, b) = tcp_pair();
+        let part = libc::iovec { iov_base: decoy.as_mut_ptr().cast(), iov_len: decoy.len() };
+        // SAFETY: a zeroed msghdr is a valid one.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = ((&raw const part).cast_mut(), 1);
+        send_by("write", &a, REQUEST);
+        let receive = opcode::RecvMsg::new(Fd(b.as_raw_fd()), &raw mut message).buf_group(GROUP).build();
+        push(&mut ring, receive.flags(squeue::Flags::BUFFER_SELECT));
+        assert_eq!(completed(&mut ring).0, REQUEST.len() as i32);
+        let (ends, trace) = ([ids(&a), ids(&b)], rec.stop());
+        let [from, to] = ends.map(|id| trace.flow(id));
+        let on =
+            |flow| trace.messages.iter().filter(|m| m.flow == flow).map(|m| trace.text(m.target)).collect::<Vec<_>>();
+        assert_eq!((on(from), on(to)), (vec!["/sent"], vec![]), "{backend}");
+    }
+}
+
 #[test]
 fn one_request_to_a_ring_receives_many_times() {
     const GROUP: u16 = 7;
