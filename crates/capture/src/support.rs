@@ -85,6 +85,7 @@ impl Support {
         let has_calls = hooks && self.calls;
         let unused = move |n| {
             of_faults(n)
+                || n == "io_uring_submit_req"
                 || (n == "tcp_probe" && self.has("sk_data_ready"))
                 || (has_calls && matches!(n, "sys_enter" | "sys_exit"))
         };
